@@ -15,12 +15,20 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import project_paths
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, difference
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import has_ended
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, differences, document, identity, keeping
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, bulk, decisions, instances, orders, pool_domains, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    bulk,
+    decisions,
+    instances,
+    orders,
+    pool_domains,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors as flavors_of_store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 

@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, clock, compute_nodes, continuity, history, totals
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    actions,
+    clock,
+    compute_nodes,
+    continuity,
+    history,
+    totals,
+)
 
 
 class ActionModule(DroverAction):

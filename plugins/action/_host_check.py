@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import Unreachable
 
 
 class ActionModule(DroverAction):

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._numa_xml import with_numa
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa_xml import with_numa
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.building import Building
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.fleet_cpu import FleetCpus
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import fleet_cpu_xml
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, selections
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 
 
 class ActionModule(ConductorAction):

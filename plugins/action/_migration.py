@@ -13,13 +13,17 @@ from ansible import constants as C
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import LIMITS_SPEC, ConductorAction, refuse_orphan
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
+    LIMITS_SPEC,
+    ConductorAction,
+    refuse_orphan,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.abort import Abort
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import StagedMoves
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveOutcome

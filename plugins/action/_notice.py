@@ -16,8 +16,8 @@ from ansible.playbook.task import Task
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.known_variables import PREFIX
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import shown
 
 #: Ends of the run, or of all that comes after the notice in it.
 ENDS = {"end_play", "end_batch", "end_host", "end_role"}

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import ssh_ways
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import NotThisHost, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import NotThisHost, Unreachable
 
 #: Modules whose connections go past masters of SSH.
 PAST_MASTERS = ("_boot_info", "ansible.builtin.command")

@@ -19,8 +19,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.con
     resize_settings,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import ResizeSteps, Step
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 
 #: {state: method of ResizeSteps}, without begun.
 STEPS = {

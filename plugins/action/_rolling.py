@@ -22,7 +22,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.sch
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import FAIL, SHUTDOWN, DrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RollingQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling import PURPOSE, STEPS, Rolling
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_request import ALWAYS, NEEDED, NEVER, SKIP, RollingRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_request import (
+    ALWAYS,
+    NEEDED,
+    NEVER,
+    SKIP,
+    RollingRequest,
+)
 
 
 class ActionModule(ConductorAction):

@@ -15,10 +15,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, natural, said_once, some
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest, keeping
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, said_once, some
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import schedule_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes

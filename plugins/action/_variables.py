@@ -14,8 +14,8 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.drover.compute.plugins.filter._some_host import no_host
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import foreign_variables
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 
 HYPERVISORS = "drover_hypervisors"
 

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, refuse_unknown_rules
+from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, refuse_unknown_rules
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, reshaper, selections
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import ResizeTarget

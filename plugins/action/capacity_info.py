@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import (
+    PLAN_INFO_SPEC,
+    PLAN_INFO_VARIABLES,
+    PlanInfo,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity
 from ansible_collections.drover.compute.plugins.plugin_utils._report.growth import growth_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._report.host_loss import left_behind

@@ -11,9 +11,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.module_utils import _machine
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import machine
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
@@ -24,10 +22,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.del
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.peers import ring
+from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty, sizes
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import default_migration_uri
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import milestone
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest, hardware_fields
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     clock,
     compute_nodes,
@@ -50,7 +50,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
     sharing_facts,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeReport
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import default_migration_uri
 
 #: Seconds for another host to show what was evacuated to it.
 LOOK = 30
@@ -376,7 +375,7 @@ class ActionModule(DroverAction):
 def _described(connection: Connection, host: str) -> str:
     """Return the machine that the store has for a host, for people."""
     known = compute_nodes.identities(connection, [host]).get(host)
-    return _machine.described(known["host_uuids"], next(iter(known["machine_ids"]), None)) if known else "not known"
+    return machine.described(known["host_uuids"], next(iter(known["machine_ids"]), None)) if known else "not known"
 
 
 def _to_look_at(host: str, found: Mapping[str, Any]) -> str:

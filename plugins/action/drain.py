@@ -16,10 +16,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.con
     drain_request,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import policy_of
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import host_names
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import SHUTDOWN, SKIP, Drain, DrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.pool_drain import PoolDrain, PoolDrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
 
 
 class ActionModule(ConductorAction):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.kept_item import KEPT_SPEC, KeptItem
+from ansible_collections.drover.compute.plugins.plugin_utils._common import sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check
 
 

@@ -12,8 +12,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.ins
     ONE_INSTANCE,
     InstanceDeviceAction,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import CDROM
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 
 
 class ActionModule(InstanceDeviceAction):

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.instance_device import (
     INSTANCE_SPEC,
     ONE_INSTANCE,
     TIMEOUT_SPEC,
     InstanceDeviceAction,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._common import sizes
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import DISK, GROWTH
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 
 #: The state of a disk that has a size.
 RESIZED = "resized"

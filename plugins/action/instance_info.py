@@ -10,10 +10,10 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC, selector_of
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import node_labels
+from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import resize_destination
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import by_policy
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_labels
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
 from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import EMPTY
 from ansible_collections.drover.compute.plugins.plugin_utils._report.instance import console, instance_lines

@@ -13,10 +13,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.ins
     TIMEOUT_SPEC,
     InstanceDeviceAction,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import did_you_mean, shown
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import INTERFACE
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions.hardware_fields import NETWORK_MODELS
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean, shown
 
 
 class ActionModule(InstanceDeviceAction):

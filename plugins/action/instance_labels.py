@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.operating import (
@@ -16,7 +15,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.ope
     CHOICE_SPEC,
     OperatingAction,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common import labels
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 
 #: Seconds that a host waits for another call that works on the domain.
 PATIENCE = 60

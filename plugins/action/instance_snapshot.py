@@ -12,6 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.operating import CHOICE_REQUIREMENTS, CHOICE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_snapshots import (
     ABSENT,
     PRESENT,
@@ -19,7 +20,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance
     InstanceSnapshots,
     SnapshotRequest,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._report.snapshots import snapshots_table
 
 

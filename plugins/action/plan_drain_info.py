@@ -8,11 +8,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import (
+    PLAN_INFO_SPEC,
+    PLAN_INFO_VARIABLES,
+    PlanInfo,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import host_names
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
 
 
 class ActionModule(PlanInfo):

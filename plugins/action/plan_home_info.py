@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import (
+    PLAN_INFO_SPEC,
+    PLAN_INFO_VARIABLES,
+    PlanInfo,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import homes_of, plan_home
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, difference
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common import sizes
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.resource_classes import UNITS
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import read_whole, shown
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.quotas import NOVA, RAM
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import UNITS
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import is_line
 from ansible_collections.drover.compute.plugins.plugin_utils._store import quotas
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import read_whole, shown
 
 #: Removes a limit, as in Nova.
 UNLIMITED = -1

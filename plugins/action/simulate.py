@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _yaml_errors as yaml_errors
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common import yaml_errors
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._report import html
 from ansible_collections.drover.compute.plugins.plugin_utils._report.output_file import OutputFile
 from ansible_collections.drover.compute.plugins.plugin_utils._report.simulation import replay_lines, simulation_lines

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import has_ended
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import audit_lines, audit_table
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, actions, schema, transfer, transfer_file

@@ -17,8 +17,8 @@ from typing import Any
 import yaml
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, require
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, require
+from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 
 pycdlib: Any
 try:

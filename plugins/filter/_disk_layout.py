@@ -11,8 +11,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS
-from ansible_collections.drover.compute.plugins.module_utils._volumes import POOLS as VOLUME_POOLS
+from ansible_collections.drover.compute.plugins.module_utils._storage.shared_storage import FOLDER_POOLS
+from ansible_collections.drover.compute.plugins.module_utils._storage.volumes import POOLS as VOLUME_POOLS
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, disk_sources
 
 

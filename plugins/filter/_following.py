@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.peers import ring
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 
 
 def following(peers: Sequence[Mapping[str, Any]], of: str, most: int = 0) -> list[dict[str, Any]]:

@@ -10,10 +10,10 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import devices, hardware
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest as host_settings
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 
 
 def guest(claim: Any, domain_type: Any = None, cpu: Any = None, disks: Any = (), seed: Any = None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.filter._migration_peers import migration_uri
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 
 NO_QEMU = "the first URI in drover_uris is no QEMU, and there is no drover_migration_uri"
 NO_NAME = "its name is no name that SSH can reach, and there is no drover_migration_uri"

@@ -11,9 +11,9 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.module_utils._migration_trust import TrustProblem, destination
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import default_migration_uri
+from ansible_collections.drover.compute.plugins.module_utils._migration.trust import TrustProblem, destination
+from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import default_migration_uri
 
 
 def migration_peers(hosts: Sequence[str], hostvars: Mapping[str, Any], keys: bool = True) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from ansible import context
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.drover.compute.plugins.filter._on_localhost import hosts_of
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import which_name
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import which_name
 
 
 def some_host(pattern: str | list[str], limit: str | None, groups: Mapping[str, Iterable[str]]) -> str | list[str]:

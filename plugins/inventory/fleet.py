@@ -86,9 +86,9 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import instance_names, options
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import check_keys
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, clock, inventory
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import check_keys
 
 HOSTS = "hypervisors"
 INSTANCES = "instances"

@@ -127,8 +127,8 @@ import dataclasses
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import host_names
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
 
 #: Options that the variables of the same names set.
 SAME = (

@@ -83,8 +83,8 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import REBALANCE_VARIABLES
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RebalanceQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 
 
 class LookupModule(DroverLookup):

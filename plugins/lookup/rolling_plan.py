@@ -74,9 +74,9 @@ _raw:
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import shown
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RollingQuestion, naming_own
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown
 
 
 class LookupModule(DroverLookup):

@@ -43,16 +43,16 @@ boot_id:
   sample: 5cf3a1e6-6bd0-4f1c-9d6f-4b2f6c8f7a10
 """
 
-from ansible_collections.drover.compute.plugins.module_utils import _boot
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._host import boot
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 
 
 def main() -> None:
     """Run the module."""
     module = HostModule(argument_spec={}, supports_check_mode=True)
-    found = _boot.read()
+    found = boot.read()
     if found is None:
-        module.fail_json(msg=f"{_boot.BOOT_ID} cannot be read.")
+        module.fail_json(msg=f"{boot.BOOT_ID} cannot be read.")
     module.exit_json(changed=False, boot_id=found)
 
 

@@ -81,8 +81,8 @@ problems:
   elements: str
 """
 
-from ansible_collections.drover.compute.plugins.module_utils._ceph_fence import CephProblem, Cluster
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._storage.ceph_fence import CephProblem, Cluster
 
 _FAILED = {"cut": "is not shut out of Ceph", "verified": "is not known to be shut out of Ceph", "lifted": "is still shut out of Ceph"}
 

@@ -69,9 +69,10 @@ cpu:
   sample: {vendor: Intel, model: Haswell-noTSX, policies: {vme: require, hle: disable}, features: [aes, avx, vme]}
 """
 
-from ansible_collections.drover.compute.plugins.module_utils import _host_model, _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
+from ansible_collections.drover.compute.plugins.module_utils._files.limits import Late, within
+from ansible_collections.drover.compute.plugins.module_utils._host import model
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
 
 READ_TIMEOUT = 120
 
@@ -88,16 +89,16 @@ def main() -> None:
         supports_check_mode=True,
     )
     uri, arch, kind = (module.params[key] for key in ("uri", "arch", "domain_type"))
-    conn = _libvirt.connect(module, uri)
+    conn = binding.connect(module, uri)
     try:
-        found = within(READ_TIMEOUT, lambda: _host_model.baseline(conn, arch, kind, set(module.params["features"])))
+        found = within(READ_TIMEOUT, lambda: model.baseline(conn, arch, kind, set(module.params["features"])))
     except Late:
         module.fail_json(
             msg=f"libvirt of {uri} did not say within {READ_TIMEOUT} s which CPU it can give: look whether libvirtd hangs there."
         )
-    except (_libvirt.libvirt.libvirtError, ValueError) as exc:
-        module.fail_json(msg=f"libvirt of {uri} finds no CPU model with the features that all hosts have: {_libvirt.text_of(exc)}.")
-    _libvirt.close(conn)
+    except (binding.libvirt.libvirtError, ValueError) as exc:
+        module.fail_json(msg=f"libvirt of {uri} finds no CPU model with the features that all hosts have: {binding.text_of(exc)}.")
+    binding.close(conn)
     if found is None:
         module.fail_json(msg=f"libvirt of {uri} has no host-model for {kind} guests of {arch}.")
     module.exit_json(changed=False, cpu=found)

@@ -93,30 +93,33 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _backup, _files, _libvirt, _orders
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._files import access
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._orders import orders
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
+from ansible_collections.drover.compute.plugins.module_utils._snapshots import backup
 
 
 def _run(module: AnsibleModule, conn: Any, result: dict[str, Any]) -> None:
     folder = module.params["folder"]
-    if not os.path.isabs(folder) or not _files.call(os.path.isdir, folder):
+    if not os.path.isabs(folder) or not access.call(os.path.isdir, folder):
         raise LibvirtProblem(f"the folder {folder} does not exist on {host_name()}: make it, or mount it there")
     for domain in sorted(conn.listAllDomains(0), key=lambda each: each.name()):
         uuid, name = domain.UUIDString(), domain.name()
-        reason = _backup.why_left_out(domain)
+        reason = backup.why_left_out(domain)
         if reason:
             result["left_out"].append({"uuid": uuid, "name": name, "reason": reason})
             result["lines"].append(f"{name} on {host_name()} has no copy: {reason}.")
             continue
         if module.check_mode:
-            copies = [{"target": target, "path": "", "since": "", "why_whole": ""} for target in _backup.targets(domain)]
+            copies = [{"target": target, "path": "", "since": "", "why_whole": ""} for target in backup.targets(domain)]
         else:
-            with _orders.alone(Records(), uuid, name, _orders.LEAST_PATIENCE):
-                copies = _backup.copy(domain, folder, module.params["timeout"], module.params["incremental"])
+            with orders.alone(Records(), uuid, name, orders.LEAST_PATIENCE):
+                copies = backup.copy(domain, folder, module.params["timeout"], module.params["incremental"])
         result["copies"] += [{"uuid": uuid, "name": name, **each} for each in copies]
-        result["lines"] += [f"{name} on {host_name()}: {each}." for each in _backup.not_copied(domain)]
+        result["lines"] += [f"{name} on {host_name()}: {each}." for each in backup.not_copied(domain)]
         result["lines"] += [f"{name} on {host_name()}: {each['target']} {_said(each)}." for each in copies]
         result["changed"] = True
 
@@ -141,23 +144,23 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    if not _libvirt.is_local(given["uri"]):
+    if not binding.is_local(given["uri"]):
         module.fail_json(msg=f"This works on the hypervisor only, and {given['uri']} is another machine: run it there.")
-    _libvirt.require_binding(module)
+    binding.require_binding(module)
     result: dict[str, Any] = {"changed": False, "copies": [], "left_out": [], "lines": []}
     conn = None
     try:
-        conn = _libvirt.open_connection(given["uri"])
+        conn = binding.open_connection(given["uri"])
         _run(module, conn, result)
-    except (LibvirtProblem, _files.Unresponsive) as exc:
+    except (LibvirtProblem, access.Unresponsive) as exc:
         text = str(exc).rstrip(".")
         module.fail_json(msg=f"{text[:1].upper()}{text[1:]}.", **result)
     except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.", **result)
+        module.fail_json(msg=f"libvirt on {host_name()} refused: {binding.text_of(exc)}.", **result)
     except OSError as exc:
         module.fail_json(msg=f"A file on {host_name()} cannot be used: {exc}.", **result)
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)
     module.exit_json(**result)
 
 

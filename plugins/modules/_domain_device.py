@@ -167,21 +167,25 @@ from xml.etree.ElementTree import Element
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _device_xml, _hotplug, _images, _libvirt, _orders, _power, _snapshots
-from ansible_collections.drover.compute.plugins.module_utils._attachable import Attachable, Cdrom, Disk, Interface
-from ansible_collections.drover.compute.plugins.module_utils._device_xml import Forms
-from ansible_collections.drover.compute.plugins.module_utils._disk_growth import Growth
-from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._devices.attachable import Attachable, Cdrom, Disk, Interface
+from ansible_collections.drover.compute.plugins.module_utils._devices.disk_growth import Growth
+from ansible_collections.drover.compute.plugins.module_utils._domain import device_xml, hotplug, power
+from ansible_collections.drover.compute.plugins.module_utils._domain.device_xml import Forms
+from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._images import images
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._orders import orders
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
+from ansible_collections.drover.compute.plugins.module_utils._snapshots import snapshots
 
 DISK_SPEC = {
     "path": {"type": "str", "required": True},
     "size_gb": {"type": "int"},
     "format": {"type": "str", "choices": ["qcow2", "raw"], "default": "qcow2"},
     "target": {"type": "str"},
-    "bus": {"type": "str", "choices": list(_device_xml.TARGETS), "default": "virtio"},
+    "bus": {"type": "str", "choices": list(device_xml.TARGETS), "default": "virtio"},
     "readonly": {"type": "bool", "default": False},
 }
 INTERFACE_SPEC = {
@@ -207,14 +211,14 @@ class Change:
         uuid, name = self.params["uuid"], self.params["name"]
         alone: Any = contextlib.nullcontext()
         if not self.module.check_mode:
-            patience = max(self.params["timeout"], _orders.LEAST_PATIENCE)
-            alone = _orders.alone(Records(), uuid, name or uuid, patience, self.params["order"])
+            patience = max(self.params["timeout"], orders.LEAST_PATIENCE)
+            alone = orders.alone(Records(), uuid, name or uuid, patience, self.params["order"])
         with alone:
             return self._run(self._find())
 
     def _find(self) -> Any:
         uuid, name = self.params["uuid"], self.params["name"]
-        domain = _power.find(self.conn, uuid=uuid)
+        domain = power.find(self.conn, uuid=uuid)
         if domain is None:
             raise LibvirtProblem(f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it.")
         if name not in (None, domain.name()):
@@ -229,7 +233,7 @@ class Change:
         return Cdrom(self.params["cdrom"], self.module, domain, forms, self.absent)
 
     def _run(self, domain: Any) -> dict[str, Any]:
-        forms = _hotplug.forms_of(domain)
+        forms = hotplug.forms_of(domain)
         device = self._device(domain, forms)
         changed = any(root is not None and device.is_in(root) == self.absent for root in forms)
         predicted = forms
@@ -239,7 +243,7 @@ class Change:
             predicted = _predicted(device, forms, self.absent)
             if not self.module.check_mode:
                 self._carry_out(domain, device)
-        after = predicted if self.module.check_mode else _hotplug.forms_of(domain)
+        after = predicted if self.module.check_mode else hotplug.forms_of(domain)
         facts, shown = read_domain(domain, local=True), device.facts(after[1])
         if self.module.check_mode and changed:
             _foretell(facts, device.tag, after[1], shown)
@@ -259,12 +263,12 @@ class Change:
                 f"{name} has its memory saved, and would start with the devices that it had then: start it, or drop the image with virsh "
                 "managedsave-remove."
             )
-        if (self.params["disk"] or self.params["growth"]) and _snapshots.read(domain):
+        if (self.params["disk"] or self.params["growth"]) and snapshots.read(domain):
             raise LibvirtProblem(f"{name} has snapshots, which are of the disks that it has now: delete the snapshots first.")
-        running = domain.isActive() and _power.state_of(domain) in ("running", "blocked")
+        running = domain.isActive() and power.state_of(domain) in ("running", "blocked")
         if self.absent and domain.isActive() and not running:
             raise LibvirtProblem(
-                f"{name} is {_power.state_of(domain)}, and a guest that does not run cannot release a device: resume it, or shut it off, first."
+                f"{name} is {power.state_of(domain)}, and a guest that does not run cannot release a device: resume it, or shut it off, first."
             )
 
     def _carry_out(self, domain: Any, device: Attachable) -> None:
@@ -274,11 +278,11 @@ class Change:
                 device.detach(self.params["timeout"])
             else:
                 device.attach()
-        except (LibvirtProblem, _images.ImageProblem, libvirt.libvirtError):
+        except (LibvirtProblem, images.ImageProblem, libvirt.libvirtError):
             with contextlib.suppress(LibvirtProblem, libvirt.libvirtError, OSError):
                 self.begun = device.is_left()
             raise
-        for root in _hotplug.forms_of(domain):
+        for root in hotplug.forms_of(domain):
             if root is not None and device.is_in(root) == self.absent:
                 shown = "still shows" if self.absent else "does not show"
                 raise LibvirtProblem(f"libvirt on {host_name()} took the change of {domain.name()}, but {shown} it. Run this again.")
@@ -303,7 +307,7 @@ def _foretell(facts: dict[str, Any], tag: str, config: Element, shown: Mapping[s
     known = [*facts[key], *([shown] if shown is not None else [])]
     names = ("target", "source", "device") if tag == "disk" else ("mac",)
     by_name = {tuple(each.get(name) for name in names): each for each in known}
-    foreseen = [_device_xml.facts_of(each) for each in config.findall(f"devices/{tag}")]
+    foreseen = [device_xml.facts_of(each) for each in config.findall(f"devices/{tag}")]
     facts[key] = [by_name.get(tuple(each.get(name) for name in names), each) for each in foreseen]
 
 
@@ -332,29 +336,29 @@ def main() -> None:
         required_one_of=[("disk", "interface", "cdrom", "growth")],
         supports_check_mode=True,
     )
-    module.params["uuid"] = _libvirt.domain_uuid(module, module.params["uuid"], "changed")
+    module.params["uuid"] = binding.domain_uuid(module, module.params["uuid"], "changed")
     if module.params["timeout"] < 0:
         module.fail_json(msg=f"timeout is {module.params['timeout']} s: give 0 or more.", begun=False)
-    if not _libvirt.is_local(module.params["uri"]):
+    if not binding.is_local(module.params["uri"]):
         module.fail_json(
             msg=f"This works on the hypervisor only, and {module.params['uri']} is another machine: run it there.", begun=False
         )
-    _libvirt.require_binding(module)
+    binding.require_binding(module)
     try:
-        conn = _libvirt.open_connection(module.params["uri"])
+        conn = binding.open_connection(module.params["uri"])
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc), begun=False)
     change = Change(module, conn)
     try:
         result = change.run()
-    except (LibvirtProblem, _images.ImageProblem) as exc:
+    except (LibvirtProblem, images.ImageProblem) as exc:
         module.fail_json(msg=_sentence(exc), begun=change.begun)
     except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.", begun=change.begun)
+        module.fail_json(msg=f"libvirt on {host_name()} refused: {binding.text_of(exc)}.", begun=change.begun)
     except OSError as exc:
         module.fail_json(msg=f"A file on {host_name()} cannot be used: {exc}.", begun=change.begun)
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)
     module.exit_json(**result)
 
 

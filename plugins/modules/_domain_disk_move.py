@@ -170,18 +170,21 @@ from xml.etree.ElementTree import Element
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _device_xml, _hotplug, _images, _libvirt, _orders, _power
-from ansible_collections.drover.compute.plugins.module_utils._device_xml import Forms
-from ansible_collections.drover.compute.plugins.module_utils._disk_facts import DiskFacts
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import disk as disks
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import move as moves
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import record as records
 from ansible_collections.drover.compute.plugins.module_utils._disk_move.place import Place
-from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import read_mounts
+from ansible_collections.drover.compute.plugins.module_utils._domain import device_xml, hotplug, power
+from ansible_collections.drover.compute.plugins.module_utils._domain.device_xml import Forms
+from ansible_collections.drover.compute.plugins.module_utils._host.disk_facts import DiskFacts
+from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._images import images
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._orders import orders
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
+from ansible_collections.drover.compute.plugins.module_utils._storage.shared_storage import read_mounts
 
 #: Seconds to wait for another call that works on the domain.
 PATIENCE = 60
@@ -205,8 +208,8 @@ class Change:
             # A call that copies the disk of a guest that is off has the lock until it reads this.
             notes.ask_abort(uuid, word)
         try:
-            patience = max(min(self.params["timeout"], PATIENCE), _orders.LEAST_PATIENCE)
-            with _orders.alone(notes, uuid, name or uuid, patience, self.params["order"]):
+            patience = max(min(self.params["timeout"], PATIENCE), orders.LEAST_PATIENCE)
+            with orders.alone(notes, uuid, name or uuid, patience, self.params["order"]):
                 return self._run(self._find())
         finally:
             if self.aborts:
@@ -214,7 +217,7 @@ class Change:
 
     def _find(self) -> Any:
         uuid, name = self.params["uuid"], self.params["name"]
-        self.domain = _power.find(self.conn, uuid=uuid)
+        self.domain = power.find(self.conn, uuid=uuid)
         if self.domain is None:
             raise LibvirtProblem(f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it.")
         if name not in (None, self.domain.name()):
@@ -222,19 +225,19 @@ class Change:
         return self.domain
 
     def _run(self, domain: Any) -> dict[str, Any]:
-        before = _hotplug.forms_of(domain)
+        before = hotplug.forms_of(domain)
         move = moves.DiskMove(self.module, self.conn, domain)
         step = move.abort() if self.aborts else move.move()
         foreseen = self.module.check_mode and step["status"] in (moves.MOVED, moves.COPYING)
         place = move.place if foreseen else None
-        after = _hotplug.forms_of(domain) if place is None else _predicted(before, self.params["target"], place)
+        after = hotplug.forms_of(domain) if place is None else _predicted(before, self.params["target"], place)
         facts = read_domain(domain, local=True)
         if place is not None:
             _foretell(facts, self.params["target"], place, self.conn)
         device = next((each for each in facts["disks"] if each["target"] == self.params["target"]), None)
         result = {**step, "removed": move.removed, "kept": move.kept, "domain": facts, "device": device}
         if self.module._diff:
-            header, pictures = domain.name(), (_device_xml.lines(each, "disk") for each in (before, after))
+            header, pictures = domain.name(), (device_xml.lines(each, "disk") for each in (before, after))
             result["diff"] = {"before_header": header, "after_header": header, **dict(zip(("before", "after"), pictures))}
         return result
 
@@ -242,7 +245,7 @@ class Change:
         """Whether a move is unfinished; None if that cannot be told."""
         try:
             # Another call may work on it.
-            domain = self.domain or _power.find(self.conn, uuid=self.params["uuid"])
+            domain = self.domain or power.find(self.conn, uuid=self.params["uuid"])
             return domain is not None and records.read(domain) is not None
         except (LibvirtProblem, libvirt.libvirtError):
             return None
@@ -293,30 +296,30 @@ def main() -> None:
         required_if=[("state", "moved", ["pool"])],
         supports_check_mode=True,
     )
-    module.params["uuid"] = _libvirt.domain_uuid(module, module.params["uuid"], "moved")
+    module.params["uuid"] = binding.domain_uuid(module, module.params["uuid"], "moved")
     for name, least in (("wait", 0), ("timeout", 0), ("bandwidth_mib", 1)):
         if module.params[name] is not None and module.params[name] < least:
             module.fail_json(msg=f"{name} is {module.params[name]}: give {least} or more.", begun=False)
-    if not _libvirt.is_local(module.params["uri"]):
+    if not binding.is_local(module.params["uri"]):
         module.fail_json(
             msg=f"This works on the hypervisor only, and {module.params['uri']} is another machine: run it there.", begun=False
         )
-    _libvirt.require_binding(module)
+    binding.require_binding(module)
     try:
-        conn = _libvirt.open_connection(module.params["uri"])
+        conn = binding.open_connection(module.params["uri"])
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc), begun=False)
     change = Change(module, conn)
     try:
         result = change.run()
-    except (LibvirtProblem, _images.ImageProblem) as exc:
+    except (LibvirtProblem, images.ImageProblem) as exc:
         _fail(module, change, _sentence(exc))
     except libvirt.libvirtError as exc:
-        _fail(module, change, f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.")
+        _fail(module, change, f"libvirt on {host_name()} refused: {binding.text_of(exc)}.")
     except OSError as exc:
         _fail(module, change, f"A file on {host_name()} cannot be used: {exc}.")
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)
     module.exit_json(**result)
 
 

@@ -195,12 +195,12 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem
 from ansible_collections.drover.compute.plugins.module_utils._migration import following
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 
 MOVE_SPEC = {
     "uuid": {"type": "str", "required": True},
@@ -234,7 +234,7 @@ def _moves(module: AnsibleModule) -> tuple[list[dict[str, Any]], list[dict[str, 
     for option in ("start", "abort"):
         moves = []
         for move in module.params[option]:
-            move = {**move, "uuid": _libvirt.domain_uuid(module, move["uuid"], "started")}
+            move = {**move, "uuid": binding.domain_uuid(module, move["uuid"], "started")}
             if move["uuid"] in seen:
                 module.fail_json(msg=f"The domain {move['uuid']} is named twice in one call: nothing was started.")
             seen.add(move["uuid"])
@@ -254,8 +254,8 @@ def _followed(module: AnsibleModule, item: Any) -> dict[str, Any]:
         unknown = sorted(set(item) - {"uuid", "migration"})
         if unknown or not item.get("uuid"):
             module.fail_json(msg=f"follow: {item!r} must be a uuid, or a mapping with uuid and migration: nothing was started.")
-        return {"uuid": _libvirt.domain_uuid(module, str(item["uuid"]), "started"), "migration": item.get("migration")}
-    return {"uuid": _libvirt.domain_uuid(module, str(item), "started")}
+        return {"uuid": binding.domain_uuid(module, str(item["uuid"]), "started"), "migration": item.get("migration")}
+    return {"uuid": binding.domain_uuid(module, str(item), "started")}
 
 
 def _check(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> list[dict[str, Any]]:
@@ -302,12 +302,12 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    _libvirt.require_binding(module)
+    binding.require_binding(module)
     uri = module.params["uri"]
     moves, unwanted = _moves(module)
     started = [*moves, *unwanted]
     known = {move["uuid"] for move in started}
-    waiting = [_libvirt.domain_uuid(module, each, "started") for each in module.params["waiting"]]
+    waiting = [binding.domain_uuid(module, each, "started") for each in module.params["waiting"]]
     by_uuid = {each["uuid"]: each for each in (_followed(module, each) for each in module.params["follow"])}
     followed = [each for uuid, each in by_uuid.items() if uuid not in known]
     for option in ("wait", "until", "news_within"):
@@ -338,10 +338,10 @@ def main() -> None:
             reports = answers = following.follow(started + followed, uri, records, wait, until, news)
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc))
-    except _libvirt.libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {_libvirt.host_name()} refused: {_libvirt.text_of(exc)}.")
+    except binding.libvirt.libvirtError as exc:
+        module.fail_json(msg=f"libvirt on {binding.host_name()} refused: {binding.text_of(exc)}.")
     except OSError as exc:
-        module.fail_json(msg=f"The records of moves in {records.folder} on {_libvirt.host_name()} cannot be kept: {exc.strerror}.")
+        module.fail_json(msg=f"The records of moves in {records.folder} on {binding.host_name()} cannot be kept: {exc.strerror}.")
     module.exit_json(changed=changed, moves=answers, finished=all(report["status"] != "running" for report in reports))
 
 

@@ -100,12 +100,14 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _orders, _power
-from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
-from ansible_collections.drover.compute.plugins.module_utils._unfinished import Unfinished
+from ansible_collections.drover.compute.plugins.module_utils._domain import power
+from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._orders import orders
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
+from ansible_collections.drover.compute.plugins.module_utils._orders.unfinished import Unfinished
 
 SPEC = {"uuid": {"type": "str", "required": True}, "withdraw": {"type": "list", "elements": "str", "default": []}}
 
@@ -113,15 +115,15 @@ SPEC = {"uuid": {"type": "str", "required": True}, "withdraw": {"type": "list", 
 def _look(conn: Any, records: Records, wanted: dict[str, Any], patience: float, module: AnsibleModule) -> dict[str, Any]:
     entry: dict[str, Any] = {"uuid": wanted["uuid"], "busy": False, "domain": None, "kept_disks": []}
     try:
-        with _orders.alone(records, wanted["uuid"], wanted["uuid"], patience):
+        with orders.alone(records, wanted["uuid"], wanted["uuid"], patience):
             if not module.check_mode:
-                _orders.withdraw(records, wanted["uuid"], wanted["withdraw"])
-            domain = _power.find(conn, uuid=wanted["uuid"])
+                orders.withdraw(records, wanted["uuid"], wanted["withdraw"])
+            domain = power.find(conn, uuid=wanted["uuid"])
             if domain is not None:
-                entry["domain"] = read_domain(domain, _libvirt.is_local(module.params["uri"]))
-            elif not module.check_mode and _libvirt.is_local(module.params["uri"]):
+                entry["domain"] = read_domain(domain, binding.is_local(module.params["uri"]))
+            elif not module.check_mode and binding.is_local(module.params["uri"]):
                 entry["kept_disks"] = Unfinished(records, wanted["uuid"]).drop(conn, wanted["withdraw"])
-    except _orders.Busy:
+    except orders.Busy:
         entry["busy"] = True
     return entry
 
@@ -138,19 +140,19 @@ def main() -> None:
     )
     given = module.params
     for each in given["domains"]:
-        each["uuid"] = _libvirt.domain_uuid(module, each["uuid"], "looked at")
-    conn = _libvirt.connect(module, given["uri"])
+        each["uuid"] = binding.domain_uuid(module, each["uuid"], "looked at")
+    conn = binding.connect(module, given["uri"])
     records, deadline = Records(), time.monotonic() + given["patience"]
     try:
         found = [_look(conn, records, each, max(0.0, deadline - time.monotonic()), module) for each in given["domains"]]
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc))
     except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {_libvirt.host_name()} refused: {_libvirt.text_of(exc)}.")
+        module.fail_json(msg=f"libvirt on {binding.host_name()} refused: {binding.text_of(exc)}.")
     except OSError as exc:
-        module.fail_json(msg=f"The orders cannot be recorded in {records.folder} on {_libvirt.host_name()}: {exc.strerror}.")
+        module.fail_json(msg=f"The orders cannot be recorded in {records.folder} on {binding.host_name()}: {exc.strerror}.")
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)
     module.exit_json(changed=False, domains=found)
 
 

@@ -190,11 +190,13 @@ forgotten:
 
 from concurrent.futures import ThreadPoolExecutor
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _mdevs, _restart
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
-from ansible_collections.drover.compute.plugins.module_utils._restart_images import Surroundings
+from ansible_collections.drover.compute.plugins.module_utils._devices import mdevs
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
+from ansible_collections.drover.compute.plugins.module_utils._restart import restart
+from ansible_collections.drover.compute.plugins.module_utils._restart.restart_images import Surroundings
 
 INSTANCE_SPEC = {
     "uuid": {"type": "str", "required": True},
@@ -204,7 +206,7 @@ INSTANCE_SPEC = {
     "autostart": {"type": "bool", "default": False},
     "files": {"type": "list", "elements": "str", "default": []},
     "pci_devices": {"type": "list", "elements": "str", "default": []},
-    "mdevs": {"type": "list", "elements": "dict", "default": [], "options": _mdevs.SPEC},
+    "mdevs": {"type": "list", "elements": "dict", "default": [], "options": mdevs.SPEC},
     "snapshotting": {"type": "bool", "default": False},
     "order": {"type": "str"},
     "images": {
@@ -243,20 +245,20 @@ def main() -> None:
     given = module.params
     if given["at_once"] < 1:
         module.fail_json(msg="at_once must be at least 1, or nothing would ever start.")
-    _libvirt.require_binding(module)
+    binding.require_binding(module)
     try:
-        conn = _libvirt.open_connection(given["uri"])
+        conn = binding.open_connection(given["uri"])
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc), begun=False)
     records, check, surroundings = Records(), module.check_mode, Surroundings(conn)
     try:
         with ThreadPoolExecutor(given["at_once"]) as pool:
             instances = list(
-                pool.map(lambda each: _restart.restart(conn, records, each, given["timeout"], check, surroundings), given["instances"])
+                pool.map(lambda each: restart.restart(conn, records, each, given["timeout"], check, surroundings), given["instances"])
             )
-        forgotten = [_restart.forget(conn, records, uuid, check) for uuid in given["forget"]]
+        forgotten = [restart.forget(conn, records, uuid, check) for uuid in given["forget"]]
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)
     changed = any(each["status"] in ("restarted", "forgotten") for each in instances + forgotten)
     module.exit_json(changed=changed, instances=instances, forgotten=forgotten)
 

@@ -102,11 +102,14 @@ domains:
 import contextlib
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _domain_metadata, _labels, _libvirt, _orders, _power
-from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._domain import labels as _labels
+from ansible_collections.drover.compute.plugins.module_utils._domain import metadata, power
+from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._orders import orders
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 
 #: The elements of the metadata that are the policy for moves.
 POLICY = ("move", "on_drain", "priority", "migration")
@@ -118,19 +121,19 @@ def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: b
     answer: dict[str, Any] = {**wanted, "changed": False, "status": "done", "message": "", "labels": {}, "domain": None}
     answer.update(before=[], after=[])
     name = wanted["name"] or wanted["uuid"]
-    alone = contextlib.nullcontext() if check_mode else _orders.alone(Records(), wanted["uuid"], name, given["patience"])
+    alone = contextlib.nullcontext() if check_mode else orders.alone(Records(), wanted["uuid"], name, given["patience"])
     try:
         with alone:
-            domain = _power.find(conn, uuid=wanted["uuid"])
+            domain = power.find(conn, uuid=wanted["uuid"])
             if domain is None:
                 return {**answer, "status": "absent", "message": f"there is no domain {wanted['uuid']} on {host_name()}"}
             if wanted["name"] not in (None, domain.name()):
                 raise LibvirtProblem(f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not {wanted['name']!r}")
             answer["name"] = domain.name()
             _change(domain, given, answer, check_mode)
-            answer["domain"] = read_domain(domain, _libvirt.is_local(given["uri"]))
+            answer["domain"] = read_domain(domain, binding.is_local(given["uri"]))
     except libvirt.libvirtError as exc:
-        return {**answer, "status": "failed", "message": _libvirt.text_of(exc)}
+        return {**answer, "status": "failed", "message": binding.text_of(exc)}
     except (LibvirtProblem, OSError, ValueError) as exc:
         return {**answer, "status": "failed", "message": str(exc)}
     return answer
@@ -138,7 +141,7 @@ def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: b
 
 def _change(domain: Any, given: dict[str, Any], answer: dict[str, Any], check_mode: bool) -> None:
     """Change what of a domain differs from what it is to have, and write into the answer what was done."""
-    places = _domain_metadata.places(domain)
+    places = metadata.places(domain)
     steps = [*_label_steps(domain, places, given["labels"], answer), *_policy_steps(domain, places, given["policy"], answer)]
     autostart = given["autostart"]
     differs = autostart is not None and bool(domain.autostart()) != autostart
@@ -159,7 +162,7 @@ def _change(domain: Any, given: dict[str, Any], answer: dict[str, Any], check_mo
         for _place, name, text in [step for step in steps if step[0] == place]:
             answer["changed"] = True
             if not check_mode:
-                _domain_metadata.change(domain, place, name, text)
+                metadata.change(domain, place, name, text)
     if differs:
         answer["changed"] = True
         if not check_mode:
@@ -168,7 +171,7 @@ def _change(domain: Any, given: dict[str, Any], answer: dict[str, Any], check_mo
 
 def _label_steps(domain: Any, places: list[int], changes: dict[str, Any], answer: dict[str, Any]) -> list[tuple[int, str, str]]:
     """Return (place, element, text) wherever the labels differ from those that a domain is to have."""
-    texts = {place: _domain_metadata.labels(domain, place) for place in places}
+    texts = {place: metadata.labels(domain, place) for place in places}
     before = texts[places[0]]
     labels, others = _labels.read(before)
     labels.update({key: value for key, value in changes.items() if value is not None})
@@ -192,7 +195,7 @@ def _policy_steps(domain: Any, places: list[int], policy: dict[str, Any], answer
     steps = []
     for name, value in policy.items():
         text = "" if value is None else str(value)
-        there = {place: _domain_metadata.text(domain, place, name) for place in places}
+        there = {place: metadata.text(domain, place, name) for place in places}
         steps += [(place, name, text) for place in places if there[place] != text]
         answer["before"].append(f"{name}={there[places[0]]}")
         answer["after"].append(f"{name}={text}")
@@ -231,12 +234,12 @@ def main() -> None:
         if key not in POLICY:
             module.fail_json(msg=f"{key} is no part of a policy, which has {', '.join(POLICY)}. Nothing was changed.")
     for each in given["domains"]:
-        each["uuid"] = _libvirt.domain_uuid(module, each["uuid"], "changed")
-    conn = _libvirt.connect(module, given["uri"])
+        each["uuid"] = binding.domain_uuid(module, each["uuid"], "changed")
+    conn = binding.connect(module, given["uri"])
     try:
         answers = [_act(conn, each, given, module.check_mode) for each in given["domains"]]
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)
     result: dict[str, Any] = {"changed": any(each["changed"] for each in answers)}
     if module._diff:
         result["diff"] = _difference(answers)

@@ -79,9 +79,10 @@ lacking:
 import time
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _power
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._domain import power
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration import checks
 
 #: Seconds between two tries to reach a libvirt that is restarting.
@@ -89,18 +90,18 @@ AGAIN = 0.5
 
 
 def _sightings(uri: str, given: dict[str, Any]) -> tuple[list[dict[str, str]], dict[str, str]]:
-    conn = _libvirt.open_connection(uri)
+    conn = binding.open_connection(uri)
     try:
         found: dict[str, Any] = {}
         for kind in ("uuid", "name"):
             for text in given[f"{kind}s"]:
-                domain = _power.find(conn, **{kind: text})
+                domain = power.find(conn, **{kind: text})
                 if domain is not None:
                     found[domain.UUIDString()] = domain
-        domains = [{"uuid": uuid, "name": each.name(), "state": _power.state_of(each)} for uuid, each in found.items()]
+        domains = [{"uuid": uuid, "name": each.name(), "state": power.state_of(each)} for uuid, each in found.items()]
         return domains, checks.lacking_plugs(conn, given["networks"], given["bridges"], "that host")
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)
 
 
 def _patiently(uri: str, given: dict[str, Any]) -> tuple[list[dict[str, str]], dict[str, str]]:
@@ -130,14 +131,14 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    given["uuids"] = [_libvirt.domain_uuid(module, each, "looked for") for each in given["uuids"]]
-    _libvirt.require_binding(module)
+    given["uuids"] = [binding.domain_uuid(module, each, "looked for") for each in given["uuids"]]
+    binding.require_binding(module)
     try:
         found = [_patiently(uri, given) for uri in given["uris"]]
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc))
     except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {_libvirt.host_name()} refused: {_libvirt.text_of(exc)}.")
+        module.fail_json(msg=f"libvirt on {binding.host_name()} refused: {binding.text_of(exc)}.")
     # What one of its libvirts has is there.
     lacking = {name: why for name, why in found[0][1].items() if all(name in each for _domains, each in found)} if found else {}
     module.exit_json(changed=False, domains=[each for domains, _lacking in found for each in domains], lacking=lacking)

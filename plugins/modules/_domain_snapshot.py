@@ -126,24 +126,22 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import (
-    _files,
-    _images,
-    _libvirt,
-    _orders,
-    _power,
-    _snapshot_records,
-    _snapshot_steps,
-    _snapshots,
-)
-from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._domain import power
+from ansible_collections.drover.compute.plugins.module_utils._files import access
+from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._images import images
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._orders import orders
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
+from ansible_collections.drover.compute.plugins.module_utils._snapshots import records
+from ansible_collections.drover.compute.plugins.module_utils._snapshots import snapshots as _snapshots
+from ansible_collections.drover.compute.plugins.module_utils._snapshots import steps as _snapshot_steps
 
 
 def _find(conn: Any, uuid: str, name: str | None) -> Any:
-    domain = _power.find(conn, uuid=uuid)
+    domain = power.find(conn, uuid=uuid)
     if domain is None:
         raise LibvirtProblem(f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it.")
     if name not in (None, domain.name()):
@@ -157,12 +155,12 @@ def _run(module: AnsibleModule, conn: Any, steps: _snapshot_steps.Steps) -> dict
     uuid, name, state = given["uuid"], given["name"], given["state"]
     alone: Any = contextlib.nullcontext()
     if state is not None and not module.check_mode:
-        alone = _orders.alone(Records(), uuid, name or uuid, _orders.LEAST_PATIENCE, given["order"])
+        alone = orders.alone(Records(), uuid, name or uuid, orders.LEAST_PATIENCE, given["order"])
     with alone:
         steps.domain = _find(conn, uuid, name)
         if state is not None and not module.check_mode:
             # A move that was cut off has taken the records from libvirt.
-            _snapshot_records.give_back(steps.domain)
+            records.give_back(steps.domain)
         before = _snapshots.read(steps.domain)
         changed = steps.carry_out(state, before) if state is not None else False
         after = steps.foreseen if module.check_mode and changed else [each.facts() for each in _snapshots.read(steps.domain)]
@@ -198,27 +196,27 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    given["uuid"] = _libvirt.domain_uuid(module, given["uuid"], "changed")
+    given["uuid"] = binding.domain_uuid(module, given["uuid"], "changed")
     if given["timeout"] < 0:
         module.fail_json(msg=f"timeout is {given['timeout']} s: give 0 or more.", begun=False)
-    if not _libvirt.is_local(given["uri"]):
+    if not binding.is_local(given["uri"]):
         module.fail_json(msg=f"This works on the hypervisor only, and {given['uri']} is another machine: run it there.", begun=False)
-    _libvirt.require_binding(module)
+    binding.require_binding(module)
     try:
-        conn = _libvirt.open_connection(given["uri"])
+        conn = binding.open_connection(given["uri"])
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc), begun=False)
     steps = _snapshot_steps.Steps(module, conn)
     try:
         result = _run(module, conn, steps)
-    except (LibvirtProblem, _images.ImageProblem, _files.Unresponsive) as exc:
+    except (LibvirtProblem, images.ImageProblem, access.Unresponsive) as exc:
         module.fail_json(msg=_sentence(exc, steps.domain), begun=steps.begun)
     except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.", begun=steps.begun)
+        module.fail_json(msg=f"libvirt on {host_name()} refused: {binding.text_of(exc)}.", begun=steps.begun)
     except (OSError, ValueError) as exc:
         module.fail_json(msg=f"A file or a description on {host_name()} cannot be used: {exc}.", begun=steps.begun)
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)
     module.exit_json(**result)
 
 

@@ -83,21 +83,22 @@ users:
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _file_names, _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._file_users import FileUsers
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._mounts import all_mounts
+from ansible_collections.drover.compute.plugins.module_utils._files.mounts import all_mounts
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._ownership.file_users import FileUsers
+from ansible_collections.drover.compute.plugins.module_utils._storage import file_names
 
 
 def _users(uri: str, given: dict[str, Any]) -> dict[str, str]:
-    conn = _libvirt.open_connection(uri)
+    conn = binding.open_connection(uri)
     try:
         users = FileUsers(conn, given["uuid"], all_mounts(), given["folders_seen"])
         reasons = {file["name"]: users.reason(file) for file in given["files"]}
         return {name: reason for name, reason in reasons.items() if reason is not None}
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)
 
 
 def main() -> None:
@@ -115,16 +116,16 @@ def main() -> None:
     )
     given, users = module.params, {}
     mounts = all_mounts()
-    names = [_file_names.names(path, mounts) for path in given["paths"]]
+    names = [file_names.names(path, mounts) for path in given["paths"]]
     if given["files"]:
-        _libvirt.require_binding(module)
+        binding.require_binding(module)
         try:
             for uri in given["uris"]:
                 users.update(_users(uri, given))
         except LibvirtProblem as exc:
             module.fail_json(msg=str(exc))
         except libvirt.libvirtError as exc:
-            module.fail_json(msg=f"libvirt on {_libvirt.host_name()} refused: {_libvirt.text_of(exc)}.")
+            module.fail_json(msg=f"libvirt on {binding.host_name()} refused: {binding.text_of(exc)}.")
     module.exit_json(changed=False, names=names, users=users)
 
 

@@ -122,9 +122,11 @@ import os
 import shutil
 import time
 
-from ansible_collections.drover.compute.plugins.module_utils import _host_check, _libvirt, _migration_address
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
+from ansible_collections.drover.compute.plugins.module_utils._files.limits import Late, within
+from ansible_collections.drover.compute.plugins.module_utils._host import check
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._migration import address
 
 READ_TIMEOUT = 60
 
@@ -142,27 +144,27 @@ def main() -> None:
         supports_check_mode=True,
     )
     uri, folder, clock = module.params["uri"], module.params["instances_path"], time.time()
-    conn = _libvirt.connect(module, uri)
-    local = _libvirt.is_local(uri)
+    conn = binding.connect(module, uri)
+    local = binding.is_local(uri)
     try:
-        found = within(READ_TIMEOUT, lambda: _host_check.read(conn, local))
-        why_no_kvm = _host_check.why_no_kvm(conn) if module.params["probe_kvm"] else None
-        lacking = within(READ_TIMEOUT, lambda: _host_check.lacking(conn, module.params["cpus"]))
+        found = within(READ_TIMEOUT, lambda: check.read(conn, local))
+        why_no_kvm = check.why_no_kvm(conn) if module.params["probe_kvm"] else None
+        lacking = within(READ_TIMEOUT, lambda: check.lacking(conn, module.params["cpus"]))
         found.update(libvirt_version=conn.getLibVersion(), hypervisor_version=conn.getVersion())
     except Late:
         module.fail_json(
             msg=f"Reading {uri} took longer than {READ_TIMEOUT} s and was given up: look whether libvirtd or storage hangs there."
         )
-    except (_libvirt.libvirt.libvirtError, ValueError) as exc:
-        module.fail_json(msg=f"Reading {uri} failed: {_libvirt.text_of(exc)}.")
-    _libvirt.close(conn)
+    except (binding.libvirt.libvirtError, ValueError) as exc:
+        module.fail_json(msg=f"Reading {uri} failed: {binding.text_of(exc)}.")
+    binding.close(conn)
     free = shutil.disk_usage(folder).free / 1024**3 if local and os.path.isdir(folder) else None
     kvm = os.path.exists("/dev/kvm") if local else None
     module.exit_json(
         changed=False,
         host={**found, "kvm": kvm, "why_no_kvm": why_no_kvm, "free_gib": free, "clock": clock},
         lacking=lacking,
-        names=_migration_address.look(module.params["names"]) if local else {},
+        names=address.look(module.params["names"]) if local else {},
     )
 
 

@@ -80,8 +80,10 @@ in_use:
   elements: str
 """
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _probe, _rbd_watchers
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._files import probe
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._storage import rbd_watchers
 
 
 def main() -> None:
@@ -95,10 +97,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    answers = _probe.reach_each(given["addresses"], given["port"], given["timeout"])
+    answers = probe.reach_each(given["addresses"], given["port"], given["timeout"])
     reached = [each.answers for each in answers]
     images = [disk for disk in given["disks"] if disk.startswith("rbd:")]
-    state, paths = _probe.storage([disk for disk in given["disks"] if disk not in images], _probe.locked_by_libvirt())
+    state, paths = probe.storage([disk for disk in given["disks"] if disk not in images], probe.locked_by_libvirt())
     watched = _watched(images)
     module.exit_json(
         changed=False,
@@ -110,16 +112,16 @@ def main() -> None:
 
 
 def _watched(images: list[str]) -> list[str]:
-    if not images or _libvirt.libvirt is None:
+    if not images or binding.libvirt is None:
         return []
     try:
-        conn = _libvirt.open_connection("qemu:///system")
-    except _libvirt.LibvirtProblem:
+        conn = binding.open_connection("qemu:///system")
+    except binding.LibvirtProblem:
         return []
     try:
-        return _rbd_watchers.watched(conn, images)
+        return rbd_watchers.watched(conn, images)
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)
 
 
 if __name__ == "__main__":

@@ -146,10 +146,9 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _ownership
-from ansible_collections.drover.compute.plugins.module_utils._files import Unresponsive
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._image_cache import (
+from ansible_collections.drover.compute.plugins.module_utils._files.access import Unresponsive
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._images.cache import (
     Absent,
     CachedImage,
     Cleaning,
@@ -157,8 +156,10 @@ from ansible_collections.drover.compute.plugins.module_utils._image_cache import
     Unfinished,
     Unread,
 )
-from ansible_collections.drover.compute.plugins.module_utils._images import ImageProblem
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._images.images import ImageProblem
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._ownership import ownership
 
 
 def fail(module: AnsibleModule, problem: Exception, **more: int) -> None:
@@ -188,7 +189,7 @@ def bring(module: AnsibleModule) -> dict[str, Any]:
         raise
     finally:
         if given["uploaded"] and given["path"]:
-            _ownership.drop_temporary(given["path"])
+            ownership.drop_temporary(given["path"])
     return {"changed": changed, "image": cached.path, "done": True, "before": cached.begun}
 
 
@@ -225,12 +226,12 @@ def main() -> None:
     conn = None
     try:
         if module.params["peer"]:
-            _libvirt.require_binding(module)
+            binding.require_binding(module)
         if module.params["state"] == "present":
             result = bring(module)
         else:
-            _libvirt.require_binding(module)
-            conn = _libvirt.open_connection(module.params["uri"])
+            binding.require_binding(module)
+            conn = binding.open_connection(module.params["uri"])
             result = clean(module, conn)
     except (ImageProblem, LibvirtProblem, Unresponsive) as exc:
         fail(module, exc)
@@ -239,10 +240,10 @@ def main() -> None:
     except Exception as exc:
         if libvirt is None or not isinstance(exc, libvirt.libvirtError):
             raise
-        module.fail_json(msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.")
+        module.fail_json(msg=f"libvirt on {host_name()} refused: {binding.text_of(exc)}.")
     finally:
         if conn is not None:
-            _libvirt.close(conn)
+            binding.close(conn)
     module.exit_json(**result)
 
 

@@ -153,10 +153,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _migration_reach
-from ansible_collections.drover.compute.plugins.module_utils import _migration_trust as trust
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._migration_trust import TrustProblem
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._migration import reach, trust
+from ansible_collections.drover.compute.plugins.module_utils._migration.trust import TrustProblem
 
 
 def main() -> None:
@@ -253,9 +253,9 @@ def _absent(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
 
 def _checked(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
     """Connect to the libvirt of other hosts."""
-    _libvirt.require_binding(module)
+    binding.require_binding(module)
     peers = [each for each in module.params["peers"] if each["uri"] and each["host"] != module.params["host"]]
-    reasons = _migration_reach.connect_all(peers)
+    reasons = reach.connect_all(peers)
     return {
         "tried": [each["host"] for each in peers],
         "unreached": sorted(reasons),

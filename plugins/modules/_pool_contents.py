@@ -65,9 +65,10 @@ doubts:
   sample: []
 """
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _pool_contents
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._ownership import pool_contents
 
 
 def main() -> None:
@@ -76,17 +77,17 @@ def main() -> None:
         argument_spec={"uri": {"type": "str", "default": "qemu:///system"}, "pool": {"type": "str", "required": True}},
         supports_check_mode=True,
     )
-    if not _libvirt.is_local(module.params["uri"]):
+    if not binding.is_local(module.params["uri"]):
         module.fail_json(msg=f"This works on the hypervisor only, and {module.params['uri']} is another machine: run it there.")
-    conn = _libvirt.connect(module, module.params["uri"])
+    conn = binding.connect(module, module.params["uri"])
     try:
-        found = _pool_contents.read(conn, module.params["pool"])
+        found = pool_contents.read(conn, module.params["pool"])
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc))
     except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"The storage pool {module.params['pool']} of {host_name()} cannot be read: {_libvirt.text_of(exc)}.")
+        module.fail_json(msg=f"The storage pool {module.params['pool']} of {host_name()} cannot be read: {binding.text_of(exc)}.")
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)
     module.exit_json(changed=False, **found)
 
 

@@ -54,8 +54,8 @@ message:
   sample: kernel 6.1.0-27-amd64 runs, and 6.1.0-28-amd64 is installed
 """
 
-from ansible_collections.drover.compute.plugins.module_utils import _reboot_signs
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._host import reboot_signs
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 
 
 def main() -> None:
@@ -63,9 +63,9 @@ def main() -> None:
     module = HostModule(argument_spec={"sentinels": {"type": "list", "elements": "str", "default": []}}, supports_check_mode=True)
     sentinels = module.params["sentinels"]
     try:
-        answer = _reboot_signs.of_files(sentinels) if sentinels else _reboot_signs.of_system()
+        answer = reboot_signs.of_files(sentinels) if sentinels else reboot_signs.of_system()
     except OSError as problem:
-        answer = _reboot_signs.Answer(None, str(problem))
+        answer = reboot_signs.Answer(None, str(problem))
     module.exit_json(changed=False, **answer._asdict())
 
 

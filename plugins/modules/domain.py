@@ -288,26 +288,11 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import (
-    _backing,
-    _block_volumes,
-    _files,
-    _image_notes,
-    _images,
-    _libvirt,
-    _mdevs,
-    _offered,
-    _orders,
-    _ownership,
-    _power,
-    _rbd_images,
-    _resize,
-    _sources,
-    _volumes,
-)
+from ansible_collections.drover.compute.plugins.module_utils._devices import mdevs as _mdevs
+from ansible_collections.drover.compute.plugins.module_utils._devices import resize
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import record as disk_moves
-from ansible_collections.drover.compute.plugins.module_utils._domain_texts import texts_of
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
+from ansible_collections.drover.compute.plugins.module_utils._domain import power
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import (
     files_of_start,
     is_source,
     nvram_path,
@@ -316,13 +301,21 @@ from ansible_collections.drover.compute.plugins.module_utils._domain_xml import 
     with_password,
     without_passwords,
 )
-from ansible_collections.drover.compute.plugins.module_utils._domains import domain_from_xml, read_domain
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
-from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, is_gone, look
-from ansible_collections.drover.compute.plugins.module_utils._unfinished import Unfinished
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._domain.texts import texts_of
+from ansible_collections.drover.compute.plugins.module_utils._files import access
+from ansible_collections.drover.compute.plugins.module_utils._host import offered
+from ansible_collections.drover.compute.plugins.module_utils._host.domains import domain_from_xml, read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._images import images, notes, rbd_images
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._orders import orders
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
+from ansible_collections.drover.compute.plugins.module_utils._orders.unfinished import Unfinished
+from ansible_collections.drover.compute.plugins.module_utils._ownership import ownership
+from ansible_collections.drover.compute.plugins.module_utils._ownership.needs import Needs, is_gone, look
+from ansible_collections.drover.compute.plugins.module_utils._storage import backing, block_volumes, sources, volumes
 
 DISK_SPEC = {
     "path": {"type": "path"},
@@ -352,10 +345,10 @@ class DomainChange:
         self.module = module
         self.conn = conn
         self.params = module.params
-        self.local = _libvirt.is_local(module.params["uri"])
+        self.local = binding.is_local(module.params["uri"])
         self.made_files: list[str] = []
         self.links: dict[str, str] = {}
-        self._made: list[_ownership.Candidate] = []
+        self._made: list[ownership.Candidate] = []
         self.removed_files: list[str] = []
         self.kept_files: list[dict[str, str]] = []
         self.defined_here = False
@@ -381,7 +374,7 @@ class DomainChange:
         wanted_uuid, wanted_name, text = self.params["uuid"], self.params["name"], self.params["xml"]
         if wanted_uuid is not None:
             try:
-                wanted_uuid = _libvirt.canonical_uuid(wanted_uuid)
+                wanted_uuid = binding.canonical_uuid(wanted_uuid)
             except ValueError as exc:
                 raise LibvirtProblem(f"{wanted_uuid!r} is not a uuid.") from exc
         if text is None:
@@ -397,7 +390,7 @@ class DomainChange:
         own = parsed["uuid"]
         if own is not None:
             try:
-                own = _libvirt.canonical_uuid(own)
+                own = binding.canonical_uuid(own)
             except ValueError as exc:
                 raise LibvirtProblem(f"The uuid {own!r} in the XML of {parsed['name']} is not a uuid.") from exc
             if wanted_uuid is not None and own != wanted_uuid:
@@ -415,8 +408,8 @@ class DomainChange:
 
         :raises LibvirtProblem: another domain has its uuid or name.
         """
-        by_uuid = _power.find(self.conn, uuid=self.uuid) if self.uuid else None
-        by_name = _power.find(self.conn, name=self.name) if self.name else None
+        by_uuid = power.find(self.conn, uuid=self.uuid) if self.uuid else None
+        by_name = power.find(self.conn, name=self.name) if self.name else None
         if by_uuid is not None and self.name and by_uuid.name() != self.name:
             raise LibvirtProblem(
                 f"The uuid {self.uuid} belongs to the domain {by_uuid.name()!r} on {host_name()}, not to {self.name!r}: "
@@ -438,9 +431,9 @@ class DomainChange:
             try:
                 if uuid is not None:
                     # After a withdrawal the domain may have left; the except clause reads it.
-                    _orders.refuse_withdrawn(Records(), uuid, self.name or uuid, order)
+                    orders.refuse_withdrawn(Records(), uuid, self.name or uuid, order)
                 return self._run()
-            except (LibvirtProblem, _images.ImageProblem, Stopped, libvirt.libvirtError) as exc:
+            except (LibvirtProblem, images.ImageProblem, Stopped, libvirt.libvirtError) as exc:
                 self.left = self._is_left()
                 if self.params["state"] == "absent" and not self.begun and self.left is False and _is_no_domain(exc):
                     # Somebody has removed it since it was found: an earlier run that Ansible gave up, or a person.
@@ -460,7 +453,7 @@ class DomainChange:
         """Lock the domain against other calls of any run."""
         if uuid is None:
             return contextlib.nullcontext()
-        return _orders.alone(Records(), uuid, self.name or uuid, max(self.params["timeout"], _orders.LEAST_PATIENCE))
+        return orders.alone(Records(), uuid, self.name or uuid, max(self.params["timeout"], orders.LEAST_PATIENCE))
 
     def _is_left(self) -> bool | None:
         """Tell if the domain is on this hypervisor; None if libvirt does not answer."""
@@ -505,23 +498,23 @@ class DomainChange:
     def _present(self, domain: Any) -> tuple[bool, dict[str, Any]]:
         state = self.params["state"]
         if domain is None:
-            self.xml = _volumes.with_sources(self.conn, self._definition())
+            self.xml = volumes.with_sources(self.conn, self._definition())
             self._refuse_used_disks()
             self._refuse_not_offered()
             self._refuse_old_variables()
             _mdevs.check(self.conn, self.params["mdevs"], self.uuid)
         to_make = self._files_to_make() if domain is None else []
         self._refuse_links()
-        current = _power.state_of(domain) if domain is not None else "shutoff"
+        current = power.state_of(domain) if domain is not None else "shutoff"
         reached = (
             state == "present"
             or (state == "running" and current in ("running", "blocked"))
             or (state == "stopped" and not (domain is not None and domain.isActive()))
         )
         if state == "stopped" and not reached:
-            _power.refuse_transient(domain)
+            power.refuse_transient(domain)
             if self.params["timeout"] > 0:
-                _power.refuse_opposite(domain, "poweroff")
+                power.refuse_opposite(domain, "poweroff")
         autostart = self.params["autostart"]
         set_autostart = autostart is not None and bool(domain is not None and domain.autostart()) != autostart
         other_size, larger = self._other_size(domain), self._larger(domain)
@@ -555,7 +548,7 @@ class DomainChange:
             if self.params[name] is not None and self.params[name] < 1:
                 raise LibvirtProblem(f"{name} is {self.params[name]}: give 1 or more.")
         text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
-        found = _resize.resized(text, self.params["vcpus"], self.params["memory_mb"], self.params["flavor"], self.params["numa"])
+        found = resize.resized(text, self.params["vcpus"], self.params["memory_mb"], self.params["flavor"], self.params["numa"])
         if found is not None and not domain.isPersistent():
             raise LibvirtProblem(f"{domain.name()} on {host_name()} is transient, so nothing of it can be redefined: define it first.")
         if found is not None and not domain.isActive() and _has_saved_memory(domain):
@@ -573,7 +566,7 @@ class DomainChange:
             raise LibvirtProblem(
                 f"disk_gb works on the hypervisor only, and {self.params['uri']} is another machine: run the module there."
             )
-        return _resize.growth(read_domain(domain, self.local), self.params["disk_gb"])
+        return resize.growth(read_domain(domain, self.local), self.params["disk_gb"])
 
     def _foretold(self, domain: Any, other_size: str | None, larger: tuple[dict[str, Any], int] | None) -> dict[str, Any]:
         facts = read_domain(domain, self.local)
@@ -586,44 +579,44 @@ class DomainChange:
                     disk["capacity_bytes"] = larger[1]
         return facts
 
-    def _files_to_make(self) -> list[tuple[str, Callable[[], _ownership.Candidate]]]:
+    def _files_to_make(self) -> list[tuple[str, Callable[[], ownership.Candidate]]]:
         """Return ``[(path, function that creates it)]`` for the missing files."""
-        found: list[tuple[str, Callable[[], _ownership.Candidate]]] = []
+        found: list[tuple[str, Callable[[], ownership.Candidate]]] = []
         for disk in self.params["disks"]:
             if disk["pool"]:
                 found += self._volume_to_make(disk)
                 continue
             if disk["size_gb"] is not None and disk["size_gb"] < 1:
-                raise _images.ImageProblem(f"The disk {disk['path']} cannot have {disk['size_gb']} GiB: size_gb is 1 or more.")
+                raise images.ImageProblem(f"The disk {disk['path']} cannot have {disk['size_gb']} GiB: size_gb is 1 or more.")
             if disk["backing_file"] and disk["format"] != "qcow2":
-                raise _images.ImageProblem(f"The disk {disk['path']} is {disk['format']}, but only qcow2 can have a backing_file.")
+                raise images.ImageProblem(f"The disk {disk['path']} is {disk['format']}, but only qcow2 can have a backing_file.")
             self._refuse_used(disk["path"])
             if disk["backing_file"]:
                 self._refuse_written(disk)
-            if _images.check_disk(self.module, disk):
-                found.append((disk["path"], functools.partial(_images.make_disk, self.module, disk)))
+            if images.check_disk(self.module, disk):
+                found.append((disk["path"], functools.partial(images.make_disk, self.module, disk)))
         seed = self.params["seed"]
         if seed:
             self._refuse_used(seed["path"])
             try:
                 content = base64.b64decode(seed["content_b64"], validate=True)
             except (binascii.Error, ValueError) as exc:
-                raise _images.ImageProblem(f"The content of the seed {seed['path']} is not Base64: {exc}.") from exc
-            if _images.check_seed(seed["path"], content):
-                found.append((seed["path"], functools.partial(_images.make_seed, seed["path"], content)))
+                raise images.ImageProblem(f"The content of the seed {seed['path']} is not Base64: {exc}.") from exc
+            if images.check_seed(seed["path"], content):
+                found.append((seed["path"], functools.partial(images.make_seed, seed["path"], content)))
         return found
 
-    def _volume_to_make(self, disk: dict[str, Any]) -> list[tuple[str, Callable[[], _ownership.Candidate]]]:
+    def _volume_to_make(self, disk: dict[str, Any]) -> list[tuple[str, Callable[[], ownership.Candidate]]]:
         """The same as _files_to_make() of one volume."""
         place, image, digits = (disk["pool"], disk["volume"]), None, None
         if disk["backing_file"]:
             self._refuse_written({**disk, "path": "/".join(place)})
-            image = _images.check_source(self.module, disk["backing_file"], disk["backing_format"], disk["size_gb"])
-            digits = _image_notes.digits_of(disk["backing_file"]) if _rbd_images.can_clone(self.conn, place[0]) else None
+            image = images.check_source(self.module, disk["backing_file"], disk["backing_format"], disk["size_gb"])
+            digits = notes.digits_of(disk["backing_file"]) if rbd_images.can_clone(self.conn, place[0]) else None
         self._refuse_used_device(place)
-        make: list[tuple[str, Callable[[], _ownership.Candidate]]] = []
+        make: list[tuple[str, Callable[[], ownership.Candidate]]] = []
         is_clone = image is not None and self._is_clone(place)
-        if _volumes.check(self.conn, *place, disk["size_gb"], self.uuid, functools.partial(self._is_unfinished, place), is_clone):
+        if volumes.check(self.conn, *place, disk["size_gb"], self.uuid, functools.partial(self._is_unfinished, place), is_clone):
             making = functools.partial(self._make_volume, place, disk["size_gb"])
             if image is not None and digits:
                 making = functools.partial(self._clone_volume, place, disk, image, digits)
@@ -636,12 +629,12 @@ class DomainChange:
     def _refuse_used_device(self, place: tuple[str, str]) -> None:
         """Refuse a volume that is a block device which another domain names, even if there is none yet."""
         try:
-            device = _block_volumes.device_of(self.conn, *place)
+            device = block_volumes.device_of(self.conn, *place)
             user = device and self._needs_of_others().user(device, look(device))
-        except (OSError, _files.Unresponsive) as exc:
-            raise _images.ImageProblem(f"The volume {'/'.join(place)} cannot be read on {host_name()}: {_backing.reason_of(exc)}.") from exc
+        except (OSError, access.Unresponsive) as exc:
+            raise images.ImageProblem(f"The volume {'/'.join(place)} cannot be read on {host_name()}: {backing.reason_of(exc)}.") from exc
         if user:
-            raise _images.ImageProblem(f"The device {device} is in use by {user[0]} on {host_name()}: choose another pool for {self.name}.")
+            raise images.ImageProblem(f"The device {device} is in use by {user[0]} on {host_name()}: choose another pool for {self.name}.")
 
     def _is_clone(self, place: tuple[str, str]) -> bool:
         return self._unfinished is not None and self._unfinished.is_clone(place)
@@ -649,37 +642,37 @@ class DomainChange:
     def _is_unfinished(self, place: tuple[str, str], key: str) -> bool:
         return self._unfinished is not None and self._unfinished.has(place, key)
 
-    def _make_volume(self, place: tuple[str, str], size_gb: int) -> _ownership.Candidate:
+    def _make_volume(self, place: tuple[str, str], size_gb: int) -> ownership.Candidate:
         if self._unfinished is not None:
             self._unfinished.begin(place)
-        _volumes.make(self.conn, *place, size_gb)
+        volumes.make(self.conn, *place, size_gb)
         if self._unfinished is not None:
-            self._unfinished.made(place, _block_volumes.key_of(self.conn, *place))
-        return _ownership.Candidate("/".join(place), by_use=True, volume=place)
+            self._unfinished.made(place, block_volumes.key_of(self.conn, *place))
+        return ownership.Candidate("/".join(place), by_use=True, volume=place)
 
-    def _clone_volume(self, place: tuple[str, str], disk: dict[str, Any], image: str, digits: str) -> _ownership.Candidate:
+    def _clone_volume(self, place: tuple[str, str], disk: dict[str, Any], image: str, digits: str) -> ownership.Candidate:
         """Make a volume as a clone of its image, or an empty one, into which the image is copied."""
         file = disk["backing_file"]
         try:
-            source = _rbd_images.bring(self.conn, place[0], digits, file, image, _images.image_info(self.module, file)["virtual-size"])
+            source = rbd_images.bring(self.conn, place[0], digits, file, image, images.image_info(self.module, file)["virtual-size"])
             if self._unfinished is not None:
                 self._unfinished.begin(place, clone=True)
-            _rbd_images.clone(self.conn, *place, source)
+            rbd_images.clone(self.conn, *place, source)
         except LibvirtProblem as exc:
             made = self._make_volume(place, disk["size_gb"])
             self.module.warn(f"{file} is copied into {'/'.join(place)}, which takes longer and more space than a clone: {exc}")
             return made
-        return _ownership.Candidate("/".join(place), by_use=True, volume=place)
+        return ownership.Candidate("/".join(place), by_use=True, volume=place)
 
-    def _fill_volume(self, place: tuple[str, str], disk: dict[str, Any], image: str) -> _ownership.Candidate:
+    def _fill_volume(self, place: tuple[str, str], disk: dict[str, Any], image: str) -> ownership.Candidate:
         """Copy the image into a volume, or give the clone of an image its size."""
         if self._unfinished is not None and self._is_clone(place):
-            if _rbd_images.finish(self.conn, *place, disk["size_gb"]):
-                return _ownership.Candidate("/".join(place), by_use=True, volume=place)
+            if rbd_images.finish(self.conn, *place, disk["size_gb"]):
+                return ownership.Candidate("/".join(place), by_use=True, volume=place)
             # From here on it is no clone that has all of its data.
             self._unfinished.begin(place)
-        _volumes.fill(self.conn, *place, disk["backing_file"], image)
-        return _ownership.Candidate("/".join(place), by_use=True, volume=place)
+        volumes.fill(self.conn, *place, disk["backing_file"], image)
+        return ownership.Candidate("/".join(place), by_use=True, volume=place)
 
     def _needs_of_others(self) -> Needs:
         if self._needs is None:
@@ -691,10 +684,10 @@ class DomainChange:
         try:
             sighting = look(path)
             user = self._needs_of_others().user(path, sighting)
-        except (OSError, _files.Unresponsive) as exc:
-            raise _images.ImageProblem(f"The path {path} cannot be read on {host_name()}: {_backing.reason_of(exc)}.") from exc
+        except (OSError, access.Unresponsive) as exc:
+            raise images.ImageProblem(f"The path {path} cannot be read on {host_name()}: {backing.reason_of(exc)}.") from exc
         if user:
-            raise _images.ImageProblem(f"The file {path} is in use by {user[0]} on {host_name()}: choose another path for {self.name}.")
+            raise images.ImageProblem(f"The file {path} is in use by {user[0]} on {host_name()}: choose another path for {self.name}.")
         looked_up = self.params["looked_up"]
         if looked_up is not None and sighting.real not in looked_up:
             self.links[path] = sighting.real
@@ -704,10 +697,10 @@ class DomainChange:
         image = disk["backing_file"]
         try:
             writer = self._needs_of_others().writer(image)
-        except (OSError, _files.Unresponsive) as exc:
-            raise _images.ImageProblem(f"The image {image} cannot be read on {host_name()}: {_backing.reason_of(exc)}.") from exc
+        except (OSError, access.Unresponsive) as exc:
+            raise images.ImageProblem(f"The image {image} cannot be read on {host_name()}: {backing.reason_of(exc)}.") from exc
         if writer:
-            raise _images.ImageProblem(
+            raise images.ImageProblem(
                 f"The image {image} of {disk['path']} is, or is backed by, a file that the domain {writer} on {host_name()} writes to, which "
                 "would destroy the new disk: use a copy of that image."
             )
@@ -716,7 +709,7 @@ class DomainChange:
         """Refuse symbolic links, because the caller has not checked if another hypervisor uses their real files."""
         if self.links:
             what = ", ".join(f"{path} is {real}" for path, real in sorted(self.links.items()))
-            raise _images.ImageProblem(f"On {host_name()} {what}, and whether another hypervisor uses that was not looked up.")
+            raise images.ImageProblem(f"On {host_name()} {what}, and whether another hypervisor uses that was not looked up.")
 
     def _refuse_used_disks(self) -> None:
         """Refuse writable disks of a new domain that another domain uses."""
@@ -730,7 +723,7 @@ class DomainChange:
                     self._refuse_missing(disk["source"])
                     self._refuse_other_names(disk["source"])
             elif disk.get("origin"):
-                user = _sources.user_of(self.conn, disk["origin"], self.uuid)
+                user = sources.user_of(self.conn, disk["origin"], self.uuid)
                 if user:
                     raise LibvirtProblem(
                         f"The disk {disk['source']} of {self.name} is in use by the domain {user} on {host_name()}: two writers would destroy it."
@@ -739,11 +732,11 @@ class DomainChange:
     def _refuse_missing(self, path: str) -> None:
         """Refuse a disk that should exist and does not, because it is never made."""
         try:
-            there = _files.call(os.path.exists, path)
-        except _files.Unresponsive as exc:
-            raise _images.ImageProblem(str(exc)) from exc
+            there = access.call(os.path.exists, path)
+        except access.Unresponsive as exc:
+            raise images.ImageProblem(str(exc)) from exc
         if not there:
-            raise _images.ImageProblem(
+            raise images.ImageProblem(
                 f"The disk {path} of {self.name} is not on {host_name()}, and a disk with source is never made: mount or make it there, or "
                 "correct its path."
             )
@@ -752,23 +745,23 @@ class DomainChange:
         """Refuse a file that has another name (hard link): a guest of any host may use it by that."""
         status = look(path).status
         if status is not None and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-            raise _images.ImageProblem(
+            raise images.ImageProblem(
                 f"The disk {path} of {self.name} has {status.st_nlink} names (hard links) on {host_name()}, and a guest of any host may write to it by "
                 "another one: give it a copy, or remove the other names."
             )
 
     def _refuse_not_offered(self) -> None:
         """Refuse hardware that this hypervisor does not have."""
-        missing = _offered.reasons(self.conn, self._definition(), host_name())
+        missing = offered.reasons(self.conn, self._definition(), host_name())
         if self.uuid is not None:
-            missing += _sources.missing_secrets(self.conn, self._definition(), host_name())
+            missing += sources.missing_secrets(self.conn, self._definition(), host_name())
         if missing:
             raise LibvirtProblem(f"{self.name or self.uuid} cannot be built: {'; '.join(missing)}.")
 
     def _refuse_old_variables(self) -> None:
         """Refuse to start a new domain with the UEFI variables of an earlier one, which libvirt takes by the name of the domain."""
         text = self._definition()
-        path = nvram_path(text, self.local and _libvirt.is_system(self.conn)) if nvram_path(text) is None else None
+        path = nvram_path(text, self.local and binding.is_system(self.conn)) if nvram_path(text) is None else None
         if path is not None and os.path.lexists(path):
             raise LibvirtProblem(
                 f"{self.name} cannot be built on {host_name()}: {path} has the UEFI variables of an earlier domain of this name. Move that file "
@@ -778,7 +771,7 @@ class DomainChange:
     def _change(
         self,
         domain: Any,
-        to_make: list[tuple[str, Callable[[], _ownership.Candidate]]],
+        to_make: list[tuple[str, Callable[[], ownership.Candidate]]],
         reached: bool,
         set_autostart: bool,
         other_size: str | None = None,
@@ -794,7 +787,7 @@ class DomainChange:
                     _mdevs.make(self.conn, each)
                 if self._unfinished is not None:
                     self._unfinished.define()
-                domain = _power.define(self.conn, self._definition())
+                domain = power.define(self.conn, self._definition())
                 self.defined_here = True
                 if self._unfinished is not None:
                     self._unfinished.end()
@@ -802,13 +795,13 @@ class DomainChange:
             if set_autostart:
                 domain.setAutostart(self.params["autostart"])
             if not reached and self.params["state"] == "stopped":
-                _power.stop(domain, self.params["timeout"], self.params["force"])
+                power.stop(domain, self.params["timeout"], self.params["force"])
             if other_size is not None:
-                domain = _power.define(self.conn, other_size)
+                domain = power.define(self.conn, other_size)
             if larger is not None:
-                _resize.grow(self.module, domain, *larger)
+                resize.grow(self.module, domain, *larger)
             if not reached and self.params["state"] == "running":
-                _power.start(domain, self.params["timeout"])
+                power.start(domain, self.params["timeout"])
             return domain
         except BaseException as exc:
             left = self._undo(domain, is_new)
@@ -816,7 +809,7 @@ class DomainChange:
             self.begun = bool(left) or not is_new
             if isinstance(exc, libvirt.libvirtError):
                 exc = LibvirtProblem(
-                    f"{self.name or self.uuid} cannot be brought to {self.params['state']} on {host_name()}: {_libvirt.text_of(exc)}."
+                    f"{self.name or self.uuid} cannot be brought to {self.params['state']} on {host_name()}: {binding.text_of(exc)}."
                 )
             if left:
                 raise LibvirtProblem(f"{exc} Not everything that this call created could be removed: {'; '.join(left)}.") from exc
@@ -827,9 +820,9 @@ class DomainChange:
         if not self.local:
             return
         text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-        for path in files_of_start(text, _libvirt.is_system(self.conn)):
+        for path in files_of_start(text, binding.is_system(self.conn)):
             if not os.path.lexists(path):
-                self._made.append(_ownership.Candidate(path, by_use=True))
+                self._made.append(ownership.Candidate(path, by_use=True))
 
     def _undo(self, domain: Any, is_new: bool) -> list[str]:
         """Remove all that this call created, the last first; return descriptions of the rest."""
@@ -837,17 +830,17 @@ class DomainChange:
             try:
                 if domain.isActive():
                     domain.destroy()
-                _ownership.undefine(domain, with_state=True)
+                ownership.undefine(domain, with_state=True)
             except libvirt.libvirtError as exc:
                 # A domain that stays needs its files.
-                return [f"the domain ({_libvirt.text_of(exc)})"]
+                return [f"the domain ({binding.text_of(exc)})"]
         try:
             mdevs = _mdevs.remove(self.conn, [each["uuid"] for each in self.params["mdevs"]] if is_new else (), self.uuid)
         except libvirt.libvirtError as exc:
-            return [f"its mediated devices ({_libvirt.text_of(exc)})"]
+            return [f"its mediated devices ({binding.text_of(exc)})"]
         if mdevs:
             return [f"the mediated device {each['uuid']} ({each['reason']})" for each in mdevs]
-        made = _ownership.Ownership(self.conn, self.uuid, self.name, self._made[::-1])
+        made = ownership.Ownership(self.conn, self.uuid, self.name, self._made[::-1])
         self.made_files, self._made = [], []
         try:
             made.sort_out()
@@ -873,7 +866,7 @@ class DomainChange:
         try:
             if domain.isActive():
                 # If it does not stop, its removal has not begun.
-                _power.stop(domain, self.params["timeout"], self.params["force"], keep=False)
+                power.stop(domain, self.params["timeout"], self.params["force"], keep=False)
         except libvirt.libvirtError as exc:
             # A transient domain vanishes when it stops.
             if persistent or not is_gone(exc):
@@ -892,7 +885,7 @@ class DomainChange:
             self.module.warn(f"The mediated device {each['uuid']} of {self.name} stays on {host_name()}: {each['reason']}.")
         try:
             if persistent:
-                _ownership.undefine(domain, with_state=True)
+                ownership.undefine(domain, with_state=True)
         except libvirt.libvirtError as exc:
             if not _is_no_domain(exc):
                 raise
@@ -931,20 +924,20 @@ class DomainChange:
                     found.setdefault(layer["path"], f"the disk {disk['path']} is backed by it, and other images may be too")
         return [{"path": path, "reason": reason} for path, reason in found.items() if reason]
 
-    def _own_files(self, domain: Any) -> _ownership.Ownership:
+    def _own_files(self, domain: Any) -> ownership.Ownership:
         """Return the files of the domain, or none if its disks are kept."""
         if not self.params["remove_disks"]:
-            return _ownership.Ownership(self.conn, self.uuid, self.name, [])
+            return ownership.Ownership(self.conn, self.uuid, self.name, [])
         if not self.local:
             raise LibvirtProblem(
                 f"remove_disks works on the hypervisor only, and {self.params['uri']} is another machine: run the module there."
             )
-        candidates = _ownership.candidates_of(self.conn, texts_of(domain))
-        return _ownership.Ownership(self.conn, self.uuid, self.name, candidates, self.params["used_elsewhere"])
+        candidates = ownership.candidates_of(self.conn, texts_of(domain))
+        return ownership.Ownership(self.conn, self.uuid, self.name, candidates, self.params["used_elsewhere"])
 
 
 def _is_no_domain(error: Exception) -> bool:
-    return _libvirt.code_of(error) == libvirt.VIR_ERR_NO_DOMAIN
+    return binding.code_of(error) == libvirt.VIR_ERR_NO_DOMAIN
 
 
 def _has_saved_memory(domain: Any) -> bool:
@@ -1005,9 +998,9 @@ def main() -> None:
     )
     if module.params["timeout"] < 0:
         module.fail_json(msg=f"timeout is {module.params['timeout']} s: give 0 or more.", begun=False)
-    _libvirt.require_binding(module)
+    binding.require_binding(module)
     try:
-        conn = _libvirt.open_connection(module.params["uri"])
+        conn = binding.open_connection(module.params["uri"])
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc), begun=False)
     try:
@@ -1019,16 +1012,16 @@ def main() -> None:
     try:
         change = DomainChange(module, conn)
         result = change.run()
-    except (LibvirtProblem, _images.ImageProblem, Stopped) as exc:
+    except (LibvirtProblem, images.ImageProblem, Stopped) as exc:
         module.fail_json(msg=_sentence(exc), **_certain(change))
     except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.", **_certain(change))
+        module.fail_json(msg=f"libvirt on {host_name()} refused: {binding.text_of(exc)}.", **_certain(change))
     except OSError as exc:
         module.fail_json(msg=f"A file on {host_name()} cannot be used: {exc}.", **_certain(change))
     finally:
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)
-        _libvirt.close(conn)
+        binding.close(conn)
     module.exit_json(**result)
 
 

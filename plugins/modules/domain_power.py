@@ -129,11 +129,13 @@ import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _orders, _power, _reboot
-from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._domain import power, reboot
+from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._orders import orders
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 
 DOMAIN_SPEC = {"uuid": {"type": "str", "required": True}, "name": {"type": "str"}}
 
@@ -141,7 +143,7 @@ DOMAIN_SPEC = {"uuid": {"type": "str", "required": True}, "name": {"type": "str"
 def _reached(domain: Any, given: dict[str, Any]) -> bool:
     """Tell if the domain is in the requested state."""
     if given["state"] == "running":
-        return _power.state_of(domain) in ("running", "blocked")
+        return power.state_of(domain) in ("running", "blocked")
     return given["state"] == "stopped" and not domain.isActive()
 
 
@@ -155,7 +157,7 @@ def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: b
         "message": "",
         "domain": None,
     }
-    local = _libvirt.is_local(given["uri"])
+    local = binding.is_local(given["uri"])
     try:
         with _alone(wanted, given, check_mode):
             return _act_alone(conn, wanted, given, check_mode, answer, local)
@@ -167,7 +169,7 @@ def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: b
 def _alone(wanted: dict[str, Any], given: dict[str, Any], check_mode: bool) -> contextlib.AbstractContextManager[None]:
     if check_mode:
         return contextlib.nullcontext()
-    return _orders.alone(Records(), wanted["uuid"], wanted["name"] or wanted["uuid"], max(given["timeout"], _orders.LEAST_PATIENCE))
+    return orders.alone(Records(), wanted["uuid"], wanted["name"] or wanted["uuid"], max(given["timeout"], orders.LEAST_PATIENCE))
 
 
 def _act_alone(
@@ -175,24 +177,24 @@ def _act_alone(
 ) -> dict[str, Any]:
     domain = None
     try:
-        domain = _power.find(conn, uuid=wanted["uuid"])
+        domain = power.find(conn, uuid=wanted["uuid"])
         if domain is None:
             return {**answer, "status": "absent", "message": f"there is no domain {wanted['uuid']} on {host_name()}"}
         if wanted["name"] not in (None, domain.name()):
             raise LibvirtProblem(f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not {wanted['name']!r}")
         answer["name"] = domain.name()
-        answer["before"] = _power.state_of(domain)
+        answer["before"] = power.state_of(domain)
         answer["changed"] = not _reached(domain, given)
         if answer["changed"] and given["state"] == "stopped":
-            _power.refuse_transient(domain)
+            power.refuse_transient(domain)
             if given["timeout"] > 0:
-                _power.refuse_opposite(domain, "poweroff")
+                power.refuse_opposite(domain, "poweroff")
         if answer["changed"] and not check_mode:
             _change(conn, domain, given)
         answer["domain"] = read_domain(domain, local)
     except (LibvirtProblem, libvirt.libvirtError) as exc:
         answer["status"] = "failed"
-        answer["message"] = _libvirt.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
+        answer["message"] = binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
         answer["changed"] = False
         answer["domain"] = _still(domain, local)
     return answer
@@ -200,11 +202,11 @@ def _act_alone(
 
 def _change(conn: Any, domain: Any, given: dict[str, Any]) -> None:
     if given["state"] == "running":
-        _power.start(domain, given["timeout"])
+        power.start(domain, given["timeout"])
     elif given["state"] == "stopped":
-        _power.stop(domain, given["timeout"], given["force"])
+        power.stop(domain, given["timeout"], given["force"])
     else:
-        _reboot.reboot(conn, domain, given["timeout"], given["hard"])
+        reboot.reboot(conn, domain, given["timeout"], given["hard"])
 
 
 def _still(domain: Any, local: bool) -> dict[str, Any] | None:
@@ -250,17 +252,17 @@ def main() -> None:
     if given["at_once"] < 1:
         module.fail_json(msg="at_once must be at least 1, or nothing would ever be done.")
     for each in given["domains"]:
-        each["uuid"] = _libvirt.domain_uuid(module, each["uuid"], "done")
-    _libvirt.require_binding(module)
+        each["uuid"] = binding.domain_uuid(module, each["uuid"], "done")
+    binding.require_binding(module)
     if given["state"] == "rebooted":
         # Before the connection is opened, because otherwise it has no events.
-        _libvirt.start_event_loop()
-    conn = _libvirt.connect(module, given["uri"])
+        binding.start_event_loop()
+    conn = binding.connect(module, given["uri"])
     try:
         with ThreadPoolExecutor(given["at_once"]) as pool:
             answers = list(pool.map(lambda each: _act(conn, each, given, module.check_mode), given["domains"]))
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)
     result: dict[str, Any] = {"changed": any(each["changed"] for each in answers)}
     if module._diff:
         result["diff"] = _difference(answers, given, module.check_mode)

@@ -502,11 +502,13 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _kvm_probe, _libvirt, _migration_reach, _migration_trust
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import CPU_MODES
-from ansible_collections.drover.compute.plugins.module_utils._host import read_hypervisor
-from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import CPU_MODES
+from ansible_collections.drover.compute.plugins.module_utils._files.limits import Late, within
+from ansible_collections.drover.compute.plugins.module_utils._host import kvm_probe
+from ansible_collections.drover.compute.plugins.module_utils._host.hypervisor import read_hypervisor
+from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._migration import reach, trust
 
 #: Seconds that all of it may take.
 READ_TIMEOUT = 120
@@ -546,22 +548,22 @@ def main() -> None:
         supports_check_mode=True,
     )
     uri = module.params["uri"]
-    conn = _libvirt.connect(module, uri)
+    conn = binding.connect(module, uri)
     try:
         facts = within(
             READ_TIMEOUT,
             lambda: read_hypervisor(conn, uri, module.params["instances_path"], module.warn, module.params["shared_pools"]),
         )
         if module.params["probe_kvm"]:
-            facts["kvm"] = _kvm_probe.probe(conn, facts["cpu"]["arch"], facts["supported_instances"], module.params["probe_cpu"])
+            facts["kvm"] = kvm_probe.probe(conn, facts["cpu"]["arch"], facts["supported_instances"], module.params["probe_cpu"])
     except Late:
         module.fail_json(
-            msg=f"Reading {uri} from {_libvirt.host_name()} took longer than {READ_TIMEOUT} s and was given up: look whether libvirtd or "
+            msg=f"Reading {uri} from {binding.host_name()} took longer than {READ_TIMEOUT} s and was given up: look whether libvirtd or "
             "storage hangs there."
         )
-    except (_libvirt.libvirt.libvirtError, ValueError) as exc:
-        module.fail_json(msg=f"Reading {uri} from {_libvirt.host_name()} failed: {_libvirt.text_of(exc)}.")
-    _libvirt.close(conn)
+    except (binding.libvirt.libvirtError, ValueError) as exc:
+        module.fail_json(msg=f"Reading {uri} from {binding.host_name()} failed: {binding.text_of(exc)}.")
+    binding.close(conn)
     if module.params["migration_trust"]:
         _look_at_trust(module, **module.params["migration_trust"])
     module.exit_json(changed=False, hypervisor=facts)
@@ -571,14 +573,14 @@ def _look_at_trust(module: AnsibleModule, host: str, peers: list[dict[str, Any]]
     """Warn of hosts that SSH here cannot reach."""
     reached_by = [each for each in peers if each["uri"]]
     try:
-        missing = within(LOOK_TIMEOUT, lambda: _migration_reach.look_at_all(reached_by))
+        missing = within(LOOK_TIMEOUT, lambda: reach.look_at_all(reached_by))
     except (Late, OSError) as problem:
         why = str(problem) or f"it took longer than {LOOK_TIMEOUT} s"
         module.warn(
             f"{host}: it cannot be told whether its SSH reaches other hosts for migrations, as the files of SSH were not read: {why}."
         )
         return
-    for sentence in _migration_trust.sentences(host, missing):
+    for sentence in trust.sentences(host, missing):
         module.warn(f"{sentence} Migrations from {host} to there will be refused; run the playbook drover.compute.migration_trust.")
 
 

@@ -9,8 +9,8 @@ HostStates, HostView, RequestSpec: what their methods are called with.
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter, HostView, Weigher
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from ._scheduler.components import HostFilter, HostView, Weigher
+from ._scheduler.host_states import HostStates
+from ._scheduler.request_spec import RequestSpec
 
 __all__ = ["HostFilter", "HostStates", "HostView", "RequestSpec", "Weigher"]

@@ -32,7 +32,7 @@ importlib.import_module("conftest")
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, selections
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record

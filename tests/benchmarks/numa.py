@@ -27,10 +27,10 @@ if __name__ == "__main__":
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
     import conftest  # noqa: F401  pylint: disable=unused-import
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import InvalidSpecs
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import LEGACY, PciRequest, read_aliases
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import DoesNotFit, NumaHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import read_request
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import LEGACY, PciRequest, read_aliases
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import resource_specs
 
 HERE = pathlib.Path(__file__).resolve().parent

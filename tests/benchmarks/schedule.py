@@ -30,8 +30,8 @@ importlib.import_module("conftest")
 
 import numpy as np
 
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import Ranking
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates

@@ -11,8 +11,8 @@ import pathlib
 import pytest
 from test_fleet import IMAGE, LOCAL, Domain, said
 
-from ansible_collections.drover.compute.plugins.module_utils import _reboot_signs
-from ansible_collections.drover.compute.plugins.module_utils._drivers import DRIVERS
+from ansible_collections.drover.compute.plugins.module_utils._files import system
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.drivers import DRIVERS
 
 pytest_plugins = ["test_fleet"]
 pytestmark = pytest.mark.long
@@ -62,7 +62,7 @@ def without(fleet, host, driver):
 
 def package(driver):
     """The package of the machine whose libvirt the lab's hosts run."""
-    if _reboot_signs.system() & {"debian", "ubuntu"}:
+    if system.names() & {"debian", "ubuntu"}:
         changelog = pathlib.Path("/usr/share/doc/libvirt-daemon-driver-storage")
         return f"libvirt-daemon-driver-{driver}" if changelog.exists() else "libvirt-daemon"
     return f"libvirt-daemon-driver-{'storage-core' if driver == 'storage' else driver}"

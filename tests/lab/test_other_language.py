@@ -13,7 +13,8 @@ import threading
 import pytest
 from test_fleet import LOCAL, Domain, said
 
-from ansible_collections.drover.compute.plugins.module_utils import _folder, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._ownership import folder as _folder
 
 pytestmark = pytest.mark.long
 
@@ -48,7 +49,7 @@ def test_f06_six_threads_on_a_temporary_pool(german):
     program = fleet.folder / "ssh"
     program.write_text(f'#!/bin/sh\nexec ssh -F {shlex.quote(os.fspath(fleet.lab.layout.ssh_config))} "$@"\n')
     program.chmod(0o755)
-    connections = [_libvirt.open_connection(f"qemu+ssh://root@kvm2/system?command={program}") for _number in range(6)]
+    connections = [binding.open_connection(f"qemu+ssh://root@kvm2/system?command={program}") for _number in range(6)]
 
     def work(number):
         try:

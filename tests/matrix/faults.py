@@ -18,9 +18,9 @@ import threading
 import libvirt
 from ansible.errors import AnsibleConnectionFailure
 
-from ansible_collections.drover.compute.plugins.module_utils import _images
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.module_utils._images import images
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.tests.matrix.world import FAILURES, Killed, Run, TimedOut
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
@@ -277,13 +277,13 @@ class DiskFull(Fault):
         def no_room(module, disk):
             full.append(hypervisors.HERE.get())
             if full[-1] is full[0]:
-                raise _images.ImageProblem("On kvm1, making the disk failed: No space left on device.")
+                raise images.ImageProblem("On kvm1, making the disk failed: No space left on device.")
             return self.make(module, disk)
 
-        self.make, _images.make_disk = _images.make_disk, no_room
+        self.make, images.make_disk = images.make_disk, no_room
 
     def mend(self):
-        _images.make_disk = self.make
+        images.make_disk = self.make
 
 
 class TwiceAtOnce(Fault):

@@ -15,13 +15,22 @@ import subprocess
 import libvirt
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.module_utils import _snapshots
-from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
-from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._files.image_size import image_size
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._snapshots import snapshots as _snapshots
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools, used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, pool_drains
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, flavors, instances, numa, orders, rolling, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    files,
+    flavors,
+    instances,
+    numa,
+    orders,
+    rolling,
+    services,
+)
 from ansible_collections.drover.compute.tests.matrix import volumes
 from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut, Violation
 from ansible_collections.drover.compute.tests.unit import hypervisors

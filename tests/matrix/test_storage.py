@@ -17,7 +17,9 @@ from ansible.errors import AnsibleActionFail
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.filter._disk_layout import disk_layout
-from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _mounts, _shared_storage, _volumes
+from ansible_collections.drover.compute.plugins.module_utils._files import block_devices, mounts
+from ansible_collections.drover.compute.plugins.module_utils._storage import shared_storage
+from ansible_collections.drover.compute.plugins.module_utils._storage import volumes as _volumes
 from ansible_collections.drover.compute.tests.matrix import volumes
 from ansible_collections.drover.compute.tests.matrix.operations import Operation
 from ansible_collections.drover.compute.tests.matrix.world import Run, world_of
@@ -149,8 +151,8 @@ def test_files_on_a_mounted_network_or_cluster_file_system(world, tmp_path, monk
     table.write_text(f"21 1 254:1 / / rw - ext4 /dev/vda1 rw\n30 21 0:40 {root} {world.disks} rw - {kind} {source} rw\n")
     (tmp_path / "by-uuid").mkdir()
     (tmp_path / "by-uuid" / "0f3c-aa").symlink_to("/dev/mapper/san-vms")
-    monkeypatch.setattr(_mounts, "MOUNTINFO", str(table))
-    monkeypatch.setattr(_shared_storage, "BY_UUID", str(tmp_path / "by-uuid"))
+    monkeypatch.setattr(mounts, "MOUNTINFO", str(table))
+    monkeypatch.setattr(shared_storage, "BY_UUID", str(tmp_path / "by-uuid"))
     world.discover()
     life = Life(world)
     life.place({"size_gb": 1}, {"size_gb": 1})
@@ -179,8 +181,8 @@ def test_a_device_of_a_san_and_a_logical_volume_on_one(world, monkeypatch, name)
         file.write(GUEST)
         file.truncate(MIB)
     world.keep(path)
-    monkeypatch.setattr(_block_devices, "identity", lambda each: name if each == path else None)
-    monkeypatch.setattr(_block_devices, "listing", lambda: [{"id": name, "names": [path]}])
+    monkeypatch.setattr(block_devices, "identity", lambda each: name if each == path else None)
+    monkeypatch.setattr(block_devices, "listing", lambda: [{"id": name, "names": [path]}])
     world.discover()
     life = Life(world)
     life.place({"source": {"path": path}, "size_gb": 1})

@@ -26,14 +26,14 @@ import pytest
 import sqlalchemy as sa
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
-from ansible_collections.drover.compute.plugins.module_utils import _hotplug, _power
-from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa, pinned_cpus
-from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._domain import hotplug, power
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa, pinned_cpus
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._orders import records as migration_record
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import lease_holder as actor_module
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import building, instance_devices, instance_snapshots
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, engine, tables
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action import running
@@ -183,8 +183,8 @@ class World:
         patch.setattr(building, "GRACE", 5)
         patch.setattr(instance_devices, "GRACE", 5)
         patch.setattr(instance_snapshots, "GRACE", 5)
-        patch.setattr(_hotplug, "POLL", 0.002)
-        patch.setattr(_power, "POLL", 0.002)
+        patch.setattr(hotplug, "POLL", 0.002)
+        patch.setattr(power, "POLL", 0.002)
         lock = migration_record.Records.lock
 
         def locked(records, uuid, patience=0.0):

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import DrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion, RollingQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling import Rolling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_request import RollingRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain import Undrain, UndrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._store import rolling
 from ansible_collections.drover.compute.tests.scenarios import together

@@ -11,7 +11,7 @@ test_simulator.py compares the two.
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import state
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.tests.scenarios.simulated import INCOMING, Broken, Domain, Violation
 
 #: Seconds of each phase; the memory copy takes a second for each MIB_PER_SECOND.

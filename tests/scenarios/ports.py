@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock as store_clock
 from ansible_collections.drover.compute.plugins.plugin_utils._store import occupancy, services

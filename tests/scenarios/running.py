@@ -12,6 +12,7 @@ import contextlib
 
 import sqlalchemy as sa
 
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import operations
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import Drain, DrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
@@ -21,7 +22,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits

@@ -11,7 +11,7 @@ import os
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _files
+from ansible_collections.drover.compute.plugins.module_utils._files import access
 from ansible_collections.drover.compute.tests import parts
 from ansible_collections.drover.compute.tests.unit import silent_fs
 
@@ -25,9 +25,9 @@ def fresh_looks():
 
 
 def _forget():
-    _files._SILENT.clear()
-    while _files._IDLE:
-        _files._IDLE.pop().close()
+    access._SILENT.clear()
+    while access._IDLE:
+        access._IDLE.pop().close()
 
 
 @pytest.fixture

@@ -33,17 +33,18 @@ import libvirt
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.module_utils import basic
 
-from ansible_collections.drover.compute.plugins.module_utils import _child, _detach, _files, _libvirt, _libvirt_calls, _machine
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination as disk_destination
-from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa_xml import with_numa
+from ansible_collections.drover.compute.plugins.module_utils._files import access, child, detach
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding, calls, machine
 from ansible_collections.drover.compute.plugins.module_utils._migration import state
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as migration_worker
-from ansible_collections.drover.compute.plugins.module_utils._numa_xml import with_numa
+from ansible_collections.drover.compute.plugins.module_utils._orders import records as migration_record
 from ansible_collections.drover.compute.plugins.modules import _domain_restart, domain_power, hypervisor_info
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import delegation
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand, plain_result
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.tests.unit import devices, disk_snapshots
 from ansible_collections.drover.compute.tests.unit.action import running
 from ansible_collections.drover.compute.tests.unit.module_args import patch_module_args
@@ -290,22 +291,22 @@ class Fleet:
             for name in names:
                 patch.setattr(kind, name, self._guarded(getattr(kind, name), name))
         own_name = socket.gethostname()
-        patch.setattr(_machine, "here", lambda: _identity(self.uuid_of(HERE.get().name) if HERE.get(None) else None))
+        patch.setattr(machine, "here", lambda: _identity(self.uuid_of(HERE.get().name) if HERE.get(None) else None))
         # The folder of the tests may be in memory; for the hosts it is a disk.
         patch.setattr(disk_destination, "MEMORY", ())
-        patch.setattr(_machine, "given", lambda: EXPECTED.get(None))
+        patch.setattr(machine, "given", lambda: EXPECTED.get(None))
         patch.setattr(socket, "gethostname", lambda: HERE.get().name if HERE.get(None) else own_name)
         patch.setattr(migration_record, "default_folder", lambda: HERE.get().records)
         patch.setattr(migration_record.Records, "_lock_name", lambda records, uuid: _lock_name(HERE.get().folder, uuid))
         _remember_locks(patch)
-        patch.setattr(_detach, "spawn", self._spawn)
-        patch.setattr(_detach, "hear", self._hear)
-        patch.setattr(_libvirt, "start_event_loop", lambda: None)
+        patch.setattr(detach, "spawn", self._spawn)
+        patch.setattr(detach, "hear", self._hear)
+        patch.setattr(binding, "start_event_loop", lambda: None)
         _inherit_the_host(patch)
         # Threads and processes that wait for others belong to no host.
-        for module in (_libvirt, _libvirt_calls, hypervisor_info):
+        for module in (binding, calls, hypervisor_info):
             patch.setattr(module, "within", lambda dummy, call, alive=None: call())
-        patch.setattr(_files, "call_each", _each_at_once)
+        patch.setattr(access, "call_each", _each_at_once)
         for module in (domain_power, _domain_restart):
             patch.setattr(module, "ThreadPoolExecutor", _SameThread)
         for name, seconds in (("SETTLE", 0.2), ("SETTLE_BEFORE", 0.1), ("RECONNECT", 0.1), ("POLL", 0.01), ("POLL_TURN", 0.01)):
@@ -392,7 +393,7 @@ class Fleet:
         code = importlib.import_module(f"{MODULES}.{module.rpartition('.')[2]}")
         given = json.loads(json.dumps({**arguments, "_ansible_check_mode": check_mode, "_ansible_diff": diff}))
         token = HERE.set(host)
-        expecting = EXPECTED.set(next((each[_machine.EXPECTED] for each in environment or () if _machine.EXPECTED in each), None))
+        expecting = EXPECTED.set(next((each[machine.EXPECTED] for each in environment or () if machine.EXPECTED in each), None))
         try:
             with patch_module_args(given):
                 code.main()
@@ -583,7 +584,7 @@ def _lock_name(folder, uuid):
 
 def _each_at_once(function, many, limit=None):
     """Read files in the thread of a host itself."""
-    return [_child.outcome(function, args) for args in many]
+    return [child.outcome(function, args) for args in many]
 
 
 def _remember_locks(patch):

@@ -22,7 +22,7 @@ import sys
 import pytest
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _errors as errors
+from ansible_collections.drover.compute.plugins.plugin_utils._common import errors
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit.action.running import ansible
 from ansible_collections.drover.compute.tests.unit.awx import fake_awx

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.module_utils import _labels as texts
-from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.module_utils._domain import labels as texts
+from ansible_collections.drover.compute.plugins.plugin_utils._common import labels
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import Requirement, Selector
 
 ENDS = string.ascii_letters + string.digits

@@ -45,15 +45,15 @@ STARTING = "plugin_utils/_conductor/starting.py"
 #: that STARTING knows, and the end of a move of a guest that its source has shut down itself.
 STARTS = {"boot", "createWithFlags", "revertToSnapshot", "pMWakeup"}
 #: Pools, folders and devices have methods with the same names.
-STARTS_OF_DOMAINS = {("domain", "create"), ("domain", "resume"), ("_power", "start")}
+STARTS_OF_DOMAINS = {("domain", "create"), ("domain", "resume"), ("power", "start")}
 STARTERS = {
     "modules/domain.py",
     "modules/domain_power.py",
     "module_utils/_migration/worker.py",
-    "module_utils/_power.py",
-    "module_utils/_reboot.py",
-    "module_utils/_restart.py",
-    "module_utils/_snapshot_steps.py",
+    "module_utils/_domain/power.py",
+    "module_utils/_domain/reboot.py",
+    "module_utils/_restart/restart.py",
+    "module_utils/_snapshots/steps.py",
 }
 
 
@@ -95,7 +95,7 @@ def proofs_from_one_place(name, tree):
     found = [
         function
         for owner, function, dummy in calls_of(tree)
-        if function in ("Proof", "StartProof") and name != "plugin_utils/_certainty.py"
+        if function in ("Proof", "StartProof") and name != "plugin_utils/_common/certainty.py"
     ]
     found += [
         f"certainty.{function}"
@@ -128,7 +128,7 @@ def _is_proof(node):
 
 def answers_are_judged(name, tree):
     """On the controller, only certainty reads the keys with a module's certain facts."""
-    if not name.startswith(("action/", "plugin_utils/")) or name == "plugin_utils/_certainty.py":
+    if not name.startswith(("action/", "plugin_utils/")) or name == "plugin_utils/_common/certainty.py":
         return []
     read = [call.args[0] for dummy, function, call in calls_of(tree) if function == "get" and call.args]
     read += [node.slice for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
@@ -228,7 +228,7 @@ RULES = {
     removers_are_called_with_a_look: "answer = hand.act('_image_file', given)",
     modules_know_their_machine: "hand = Hand(self, 'kvm1', {}, machines)",
     starts_with_a_proof: "answer = hand.act('domain_power', given)",
-    only_known_files_start_domains: "_power.start(domain, 60)",
+    only_known_files_start_domains: "power.start(domain, 60)",
     hypervisors_by_one_way: "result = self._execute_module(module_name='drover.compute.domain')",
     proofs_from_one_place: "proof = certainty.word('nobody')",
     no_room_freed_without_a_proof: "migration_claims.undo(connection, uuid, None, 'it failed', now)",

@@ -47,12 +47,30 @@ VIOLATIONS = {
         ("plugin_utils/_placement/part.py", f"from {PACKAGE}.plugin_utils._migrations import part"),
         ("plugin_utils/_store/part.py", f"from {PACKAGE}.plugin_utils._placement import part"),
         ("plugin_utils/_scheduler/part.py", f"from {PACKAGE}.plugin_utils._store import part"),
-        ("plugin_utils/_validation.py", f"from {PACKAGE}.plugin_utils._store import part"),
+        ("plugin_utils/_common/validation.py", f"from {PACKAGE}.plugin_utils._store import part"),
         ("plugin_utils/_numa/part.py", f"from {PACKAGE}.plugin_utils._scheduler import part"),
-        ("plugin_utils/_pci/part.py", f"from {PACKAGE}.plugin_utils._numa import part"),
+        ("plugin_utils/_common/errors.py", f"from {PACKAGE}.plugin_utils._numa import part"),
         # A package and a file without a place in the layers.
         ("plugin_utils/drawer/part.py", "import os"),
         ("plugin_utils/drawer.py", "import os"),
+    ],
+    "rooms-of-the-hypervisor": [
+        ("module_utils/_files/part.py", f"from {PACKAGE}.module_utils._libvirt import part"),
+        ("module_utils/_libvirt/part.py", "from .._storage import part"),
+        ("module_utils/_storage/part.py", "from .._domain import part"),
+        ("module_utils/_domain/part.py", "from .._ownership import part"),
+        ("module_utils/_ownership/part.py", "from .._bindings import part"),
+        ("module_utils/_bindings/part.py", "from .._orders import part"),
+        ("module_utils/_orders/part.py", "from .._images import part"),
+        ("module_utils/_images/part.py", "from .._snapshots import part"),
+        ("module_utils/_snapshots/part.py", "from .._host import part"),
+        ("module_utils/_host/part.py", "from .._devices import part"),
+        ("module_utils/_devices/part.py", "from .._migration import part"),
+        ("module_utils/_disk_move/part.py", "from .._migration import part"),
+        ("module_utils/_migration/part.py", "from .._restart import part"),
+        # A package and a file without a place in the layers.
+        ("module_utils/_drawer/part.py", "import os"),
+        ("module_utils/_drawer.py", "import os"),
     ],
     "scheduler-is-pure": [
         ("plugin_utils/_scheduler/part.py", "import sqlalchemy"),
@@ -61,9 +79,9 @@ VIOLATIONS = {
         ("plugin_utils/_scheduler/part.py", f"from {PACKAGE}.plugin_utils._store import part"),
         ("plugin_utils/_scheduler/part.py", f"from {PACKAGE}.plugin_utils._conductor import part"),
         ("plugin_utils/_numa/part.py", "import sqlalchemy"),
-        ("plugin_utils/_pci/part.py", "from ansible.errors import AnsibleError"),
+        ("plugin_utils/_numa/part.py", "from ansible.errors import AnsibleError"),
         # Indirectly: by a file that all packages may use.
-        ("plugin_utils/_errors.py", f"from {PACKAGE}.plugin_utils._placement import part"),
+        ("plugin_utils/_common/errors.py", f"from {PACKAGE}.plugin_utils._placement import part"),
     ],
     "planner-is-pure": [
         ("plugin_utils/_planner/part.py", "import sqlite3"),
@@ -88,13 +106,13 @@ VIOLATIONS = {
         ("action/part.py", "import libvirt"),
     ],
     "hypervisor-code-stands-alone": [
-        ("modules/part.py", f"from {PACKAGE}.plugin_utils import _errors"),
-        ("module_utils/part.py", "import numpy"),
-        ("module_utils/_migration/part.py", f"from {PACKAGE}.plugin_utils import _errors"),
+        ("modules/part.py", f"from {PACKAGE}.plugin_utils._common import errors"),
+        ("module_utils/_files/part.py", "import numpy"),
+        ("module_utils/_migration/part.py", f"from {PACKAGE}.plugin_utils._common import errors"),
     ],
     "engine-knows-no-plugin": [
         ("plugin_utils/_tracker/part.py", f"from {PACKAGE}.action import part"),
-        ("plugin_utils/_errors.py", f"from {PACKAGE}.lookup import part"),
+        ("plugin_utils/_common/errors.py", f"from {PACKAGE}.lookup import part"),
     ],
     "events-are-pure": [
         ("plugin_utils/_events/host_events.py", "import time"),
@@ -113,7 +131,7 @@ VIOLATIONS = {
     "ansible-at-the-border-only": [
         ("plugin_utils/_conductor/part.py", "from ansible.errors import AnsibleError"),
         ("plugin_utils/_report/part.py", "from ansible.utils.display import Display"),
-        ("plugin_utils/_plain.py", "import ansible"),
+        ("plugin_utils/_common/plain.py", "import ansible"),
     ],
     "placement-is-below-the-deciders": [
         ("plugin_utils/_placement/part.py", f"from {PACKAGE}.plugin_utils._scheduler import part"),
@@ -135,13 +153,25 @@ TREE = (
     "callback/part.py",
     "inventory/part.py",
     "lookup/part.py",
+    "module_utils/_bindings/part.py",
+    "module_utils/_devices/part.py",
+    "module_utils/_disk_move/part.py",
+    "module_utils/_domain/part.py",
+    "module_utils/_files/part.py",
+    "module_utils/_host/part.py",
+    "module_utils/_images/part.py",
+    "module_utils/_libvirt/part.py",
     "module_utils/_migration/part.py",
-    "module_utils/part.py",
+    "module_utils/_orders/part.py",
+    "module_utils/_ownership/part.py",
+    "module_utils/_restart/part.py",
+    "module_utils/_snapshots/part.py",
+    "module_utils/_storage/part.py",
     "modules/part.py",
     "plugin_utils/_ansible_border/part.py",
-    "plugin_utils/_arrays.py",
-    "plugin_utils/_capacity_rule.py",
-    "plugin_utils/_certainty.py",
+    "plugin_utils/_common/arrays.py",
+    "plugin_utils/_common/capacity_rule.py",
+    "plugin_utils/_common/certainty.py",
     "plugin_utils/_conductor/building.py",
     "plugin_utils/_conductor/evacuation.py",
     "plugin_utils/_conductor/evacuation_restarts.py",
@@ -151,7 +181,7 @@ TREE = (
     "plugin_utils/_conductor/part.py",
     "plugin_utils/_conductor/refusals.py",
     "plugin_utils/_definitions/part.py",
-    "plugin_utils/_errors.py",
+    "plugin_utils/_common/errors.py",
     "plugin_utils/_management_controllers/part.py",
     "plugin_utils/_migrations/claims.py",
     "plugin_utils/_migrations/holdings.py",
@@ -159,7 +189,6 @@ TREE = (
     "plugin_utils/_migrations/orders.py",
     "plugin_utils/_migrations/part.py",
     "plugin_utils/_numa/part.py",
-    "plugin_utils/_pci/part.py",
     "plugin_utils/_placement/allocations.py",
     "plugin_utils/_placement/claims.py",
     "plugin_utils/_placement/part.py",
@@ -170,24 +199,24 @@ TREE = (
     "plugin_utils/_events/libvirt_connections.py",
     "plugin_utils/_events/observations.py",
     "plugin_utils/_events/part.py",
-    "plugin_utils/_labels.py",
-    "plugin_utils/_plain.py",
+    "plugin_utils/_common/labels.py",
+    "plugin_utils/_common/plain.py",
     "plugin_utils/_records/part.py",
-    "plugin_utils/_resource_classes.py",
+    "plugin_utils/_common/resource_classes.py",
     "plugin_utils/_planner/part.py",
     "plugin_utils/_report/part.py",
     "plugin_utils/_scheduler/host_filters/deep.py",
     "plugin_utils/_scheduler/part.py",
     "plugin_utils/_simulation/part.py",
     "plugin_utils/_simulation/simulate.py",
-    "plugin_utils/_sizes.py",
-    "plugin_utils/_spec_names.py",
-    "plugin_utils/_storage_identity.py",
+    "plugin_utils/_common/sizes.py",
+    "plugin_utils/_common/spec_names.py",
+    "plugin_utils/_common/storage_identity.py",
     "plugin_utils/_store/part.py",
     "plugin_utils/_store/sql.py",
     "plugin_utils/_tracker/part.py",
-    "plugin_utils/_validation.py",
-    "plugin_utils/_yaml_errors.py",
+    "plugin_utils/_common/validation.py",
+    "plugin_utils/_common/yaml_errors.py",
     "plugin_utils/scheduler.py",
 )
 
@@ -261,9 +290,9 @@ def test_every_contract_has_a_violation():
 )
 def test_contract_breaks(clean_tree, contract, name, line):
     path = clean_tree / "ansible_collections" / "drover" / "compute" / "plugins" / name
-    if name == "plugin_utils/_errors.py":
-        user = path.parent / "_scheduler" / "part.py"
-        user.write_text(f"from {PACKAGE}.plugin_utils import _errors\n")
+    if name == "plugin_utils/_common/errors.py":
+        user = path.parents[1] / "_scheduler" / "part.py"
+        user.write_text(f"from {PACKAGE}.plugin_utils._common import errors\n")
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"try:\n    {line}\nexcept ImportError:\n    pass\n")
     try:
@@ -296,8 +325,11 @@ def imported_names(path):
     for node in ast.walk(ast.parse(path.read_text(), str(path))):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            parts = [PACKAGE, *path.relative_to(PLUGINS).parts[: -node.level], *filter(None, [node.module])]
+            names.add(".".join(parts))
         elif isinstance(node, ast.ImportFrom):
-            names.add("." * node.level + (node.module or ""))
+            names.add(node.module)
     return names
 
 
@@ -344,7 +376,11 @@ def test_database_is_named_in_its_packages_only(path):
         assert f"{PACKAGE}.plugin_utils._store.sql" not in names, f"{short(path)}: SQL belongs to plugin_utils/_store"
 
 
-GUARDS = {"numpy": "plugin_utils/_arrays.py", "sqlalchemy": "plugin_utils/_store/sql.py", "alembic": "plugin_utils/_store/revisions.py"}
+GUARDS = {
+    "numpy": "plugin_utils/_common/arrays.py",
+    "sqlalchemy": "plugin_utils/_store/sql.py",
+    "alembic": "plugin_utils/_store/revisions.py",
+}
 
 
 @of_each_file(".")
@@ -366,16 +402,18 @@ def test_hypervisor_code_uses_the_standard_library_and_libvirt(path):
 
 
 def test_every_file_of_the_engine_is_in_a_package_that_is_named():
-    """Beside the packages there are only the files that all packages may use; .importlinter and the
-    page name both."""
-    files = [path.relative_to(PLUGINS / "plugin_utils").parts for path in python_files("plugin_utils")]
-    packages = {parts[0] for parts in files if len(parts) > 1}
-    beside = {pathlib.PurePath(parts[0]).stem for parts in files if len(parts) == 1}
-    assert [name for name in packages | beside if not name.startswith("_")] == ["scheduler"], "all but what is public begins with _"
-    assert packages | beside == set(re.findall(r"\w+", _PARSER["importlinter:contract:one-direction"]["layers"]))
+    """Beside the packages is only the public scheduler; .importlinter and the page name all packages."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert packages == set(re.findall(r"^\| `plugin_utils/(\w+)` \|", page, re.MULTILINE))
-    assert beside == set(re.findall(r"`plugin_utils/(\w+)\.py`", page))
+    for folder, contract, public in (
+        ("plugin_utils", "one-direction", {"scheduler"}),
+        ("module_utils", "rooms-of-the-hypervisor", set()),
+    ):
+        files = [path.relative_to(PLUGINS / folder).parts for path in python_files(folder)]
+        packages = {parts[0] for parts in files if len(parts) > 1}
+        assert {pathlib.PurePath(parts[0]).stem for parts in files if len(parts) == 1} == public
+        assert all(name.startswith("_") for name in packages), "all but the public files begin with _"
+        assert packages | public == set(re.findall(r"\w+", _PARSER[f"importlinter:contract:{contract}"]["layers"]))
+        assert packages == set(re.findall(rf"^\| `{folder}/(\w+)` \|", page, re.MULTILINE))
 
 
 def test_what_keeps_the_laws_is_where_the_page_says():
@@ -405,9 +443,17 @@ def test_import_linter_sees_every_folder():
 
 
 @of_each_file(".")
-def test_imports_are_absolute(path):
-    relative = [name for name in imported_names(path) if name.startswith(".")]
-    assert not relative, f"{short(path)}: import from {PACKAGE}"
+def test_imports_inside_the_engine_are_relative(path):
+    """Plugins import absolutely, as Ansible loads them by name, and so do schema revisions, which Alembic loads by path."""
+    if path.is_relative_to(PLUGINS / "plugin_utils" / "_store" / "migrations"):
+        return
+    inside = path.relative_to(PLUGINS).parts[0]
+    engine = inside in ("plugin_utils", "module_utils")
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            assert engine, f"{short(path)}:{node.lineno}: import from {PACKAGE}"
+        elif isinstance(node, ast.ImportFrom) and engine:
+            assert not (node.module or "").startswith(f"{PACKAGE}.{inside}"), f"{short(path)}:{node.lineno}: import relatively"
 
 
 @of_each_file("lookup", "inventory", "filter", "test")

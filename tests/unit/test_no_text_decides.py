@@ -33,8 +33,8 @@ MEASURES = {"len", "bool", "isinstance", "int", "float", "any", "all", "hash", "
 
 #: {file: {function: the reason why it is allowed}}.
 ALLOWED = {
-    "module_utils/_kvm_probe.py": {"_cause": "it shortens what a person reads"},
-    "module_utils/_libvirt.py": {"text_of": "it shortens what a person reads"},
+    "module_utils/_host/kvm_probe.py": {"_cause": "it shortens what a person reads"},
+    "module_utils/_libvirt/binding.py": {"text_of": "it shortens what a person reads"},
     "modules/_domain_snapshot.py": {"_sentence": "a sentence of ours begins with a capital, unless a name is its first word"},
     "plugin_utils/_conductor/host_moves.py": {"_module": "a sentence of ours names its host once"},
     "plugin_utils/_events/watch.py": {"_tend": "the same words are logged once"},

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""On a hypervisor only one file removes files, volumes and definitions: module_utils/_ownership.py.
+"""On a hypervisor only one file removes files, volumes and definitions: module_utils/_ownership/ownership.py.
 
 The test reads the syntax trees of the code for hypervisors. A name counts, for a call and for a
 reference.
@@ -16,7 +16,7 @@ import pytest
 
 PLUGINS = pathlib.Path(__file__).resolve().parents[2] / "plugins"
 ROOMS = ("modules", "module_utils")
-ONE_PLACE = "module_utils/_ownership.py"
+ONE_PLACE = "module_utils/_ownership/ownership.py"
 
 #: Methods that remove, of any object.
 REMOVES = {
@@ -34,7 +34,7 @@ def removals(source):
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):
             owner = node.value.id if isinstance(node.value, ast.Name) else None
-            if owner != "_ownership" and (node.attr in REMOVES or (owner, node.attr) in OF_MODULES):
+            if owner not in ("_ownership", "ownership") and (node.attr in REMOVES or (owner, node.attr) in OF_MODULES):
                 found.append((node.lineno, f"{owner or '...'}.{node.attr}"))
         elif isinstance(node, ast.ImportFrom) and node.module in ("os", "shutil", "pathlib"):
             names = {alias.name for alias in node.names}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST
+from ansible_collections.drover.compute.plugins.plugin_utils._common import sizes
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import MOST
 
 UNITS = st.sampled_from([sizes.MIB, sizes.GIB])
 LETTERS = "KMGTP"

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, PlanError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import check_keys, check_whole, is_uuid, read_uuid, read_whole
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import (
+    check_keys,
+    check_whole,
+    is_uuid,
+    read_uuid,
+    read_whole,
+)
 
 UUID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
 

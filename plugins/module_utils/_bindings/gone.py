@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._bindings.table import NEVER, STARTS
+from .table import NEVER, STARTS
 
 
 def binding(domain: Mapping[str, Any], disk: Mapping[str, Any], name: str, is_medium: bool, runs: bool) -> dict[str, Any]:

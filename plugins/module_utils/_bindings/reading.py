@@ -15,21 +15,11 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils._bindings import table
-from ansible_collections.drover.compute.plugins.module_utils._bindings.table import (
-    HARMLESS,
-    LIVE,
-    LOOKED_UP,
-    LOST,
-    NEVER,
-    OFF,
-    STARTS,
-    Kind,
-    Verdict,
-)
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_hostdev, parse_interface, source_of
-from ansible_collections.drover.compute.plugins.module_utils._sources import is_here, server_here
-from ansible_collections.drover.compute.plugins.module_utils._xml import integer, parse, pci_address, size_bytes
+from .._domain.definition import parse_hostdev, parse_interface, source_of
+from .._libvirt.xml import integer, parse, pci_address, size_bytes
+from .._storage.sources import is_here, server_here
+from . import table
+from .table import HARMLESS, LIVE, LOOKED_UP, LOST, NEVER, OFF, STARTS, Kind, Verdict
 
 #: Kinds of what is looked up at another host: an address that it has; a TCP or UDP port that is free there; a folder or a file that is there; a
 #: socket whose folder is there and that no guest there has; a file that is the same one; a packet filter; a CID of vsock; free pages.

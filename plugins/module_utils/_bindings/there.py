@@ -15,14 +15,16 @@ import socket
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _files, _host_addresses, _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
-from ansible_collections.drover.compute.plugins.module_utils._bindings.reading import Binding
-from ansible_collections.drover.compute.plugins.module_utils._folder import folder_is_seen
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._sameness import Sameness
-from ansible_collections.drover.compute.plugins.module_utils._sources import is_here
-from ansible_collections.drover.compute.plugins.module_utils._xml import integer, parse
+from .._files import access
+from .._libvirt import binding as _libvirt
+from .._libvirt import host_addresses
+from .._libvirt.binding import LibvirtProblem, libvirt
+from .._libvirt.xml import integer, parse
+from .._ownership.folder import folder_is_seen
+from .._ownership.sameness import Sameness
+from .._storage.sources import is_here
+from . import reading
+from .reading import Binding
 
 #: What only a guest that runs needs.
 _OF_RUNNING = (reading.PORT, reading.CID, reading.PAGES)
@@ -154,7 +156,7 @@ def reasons_here(conn: Any, bindings: Iterable[Binding], where: str, but: str) -
 
 def _lack_here(binding: Binding, where: str) -> str | None:
     kind, value = binding.kind, binding.value
-    if kind == reading.ADDRESS and value[0] not in _host_addresses.read():
+    if kind == reading.ADDRESS and value[0] not in host_addresses.read():
         return f"{where} does not have it"
     if kind == reading.PORT:
         address, port, protocol = value
@@ -162,8 +164,8 @@ def _lack_here(binding: Binding, where: str) -> str | None:
     path = os.path.dirname(value[0]) if kind == reading.UNIX else value[0]
     if kind in (reading.FOLDER, reading.UNIX, reading.FILE):
         try:
-            return None if _files.call(os.path.exists, path) else f"{path} does not exist on {where}"
-        except _files.Unresponsive as exc:
+            return None if access.call(os.path.exists, path) else f"{path} does not exist on {where}"
+        except access.Unresponsive as exc:
             return str(exc)
     return None
 

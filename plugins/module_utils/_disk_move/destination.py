@@ -16,20 +16,17 @@ from typing import Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import (
-    _attached_files,
-    _backing,
-    _files,
-    _image_contents,
-    _images,
-    _libvirt,
-)
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._mounts import all_mounts, mount_of
-from ansible_collections.drover.compute.plugins.module_utils._needs import folder_of
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS
-from ansible_collections.drover.compute.plugins.module_utils._volumes import POOLS as VOLUME_POOLS
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from .._devices import attached_files
+from .._files import access
+from .._files.mounts import all_mounts, mount_of
+from .._images import contents, images
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, host_name, libvirt
+from .._libvirt.xml import parse
+from .._ownership.needs import folder_of
+from .._storage import backing as _backing
+from .._storage.shared_storage import FOLDER_POOLS
+from .._storage.volumes import POOLS as VOLUME_POOLS
 
 #: File systems that are empty after a reboot.
 MEMORY = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
@@ -67,12 +64,12 @@ def folder(conn: Any, pool: str) -> str:
     :raises LibvirtProblem: there is no such pool or folder, or it does not take files.
     """
     if os.path.isabs(pool):
-        found: str | None = os.path.normpath(_attached_files.checked_path(pool))
+        found: str | None = os.path.normpath(attached_files.checked_path(pool))
     else:
         found = _folder_of_pool(conn, pool)
     try:
-        is_there = found is not None and _files.call(os.path.isdir, found)
-    except _files.Unresponsive as exc:
+        is_there = found is not None and access.call(os.path.isdir, found)
+    except access.Unresponsive as exc:
         raise LibvirtProblem(f"The folder of the destination cannot be looked at: {exc}") from exc
     if found is None or not is_there:
         raise LibvirtProblem(f"The folder {found} does not exist on {host_name()}: make or mount it first, or choose another destination.")
@@ -96,7 +93,7 @@ def _find(conn: Any, name: str) -> Any:
     try:
         return conn.storagePoolLookupByName(name)
     except libvirt.libvirtError as exc:
-        if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
+        if binding.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
             raise
         raise LibvirtProblem(f"There is no storage pool {name} on {host_name()}: correct the name, or define the pool there.") from exc
 
@@ -108,19 +105,19 @@ def image(module: AnsibleModule, path: str, image_format: str, is_device: bool, 
     :param runs: the guest runs, and libvirt copies it.
     :raises LibvirtProblem: it is of no kind that can be copied; or what ImageProblem is for.
     """
-    info = _images.image_info(module, path, image_format)
+    info = images.image_info(module, path, image_format)
     data = (info.get("format-specific") or {}).get("data") or {}
-    lost = _image_contents.left_out(info, _image_contents.RUNNING if runs else _image_contents.CONVERTED)
+    lost = contents.left_out(info, contents.RUNNING if runs else contents.CONVERTED)
     if lost:
         raise LibvirtProblem(f"The image {path} on {host_name()} {lost[0]}.")
-    _attached_files.refuse_unknown_format(module, path, info)
+    attached_files.refuse_unknown_format(module, path, info)
     behind = info.get("full-backing-filename") or info.get("backing-filename")
     kept = behind if behind and not whole and _is_file(behind) else None
     needs = int(info.get("actual-size", 0))
     if is_device:
         needs = int(info["virtual-size"])
     elif behind and kept is None:
-        needs = _images.needed(module, path, image_format)
+        needs = images.needed(module, path, image_format)
     backing_format = info.get("backing-filename-format") if kept else None
     return Image(path, image_format, int(info["virtual-size"]), needs, kept, backing_format, _options(info, data), is_device)
 
@@ -133,8 +130,8 @@ def image_on_network(domain: Any, target: str, path: str) -> Image:
 
 def _is_file(path: str) -> bool:
     try:
-        return os.path.isabs(path) and _files.call(os.path.isfile, path)
-    except _files.Unresponsive:
+        return os.path.isabs(path) and access.call(os.path.isfile, path)
+    except access.Unresponsive:
         return False
 
 
@@ -153,22 +150,22 @@ def _options(info: Mapping[str, Any], data: Mapping[str, Any]) -> str:
 def refuse(conn: Any, destination: str, image_to_copy: Image, looked_up: list[str] | None) -> None:
     """Refuse a destination that is in memory, where something is, that somebody needs, or that has too little space."""
     place = os.path.dirname(destination)
-    mount = mount_of(_files.call(os.path.realpath, place), all_mounts())
+    mount = mount_of(access.call(os.path.realpath, place), all_mounts())
     if mount is not None and mount[2] in MEMORY:
         raise LibvirtProblem(
             f"The folder {place} on {host_name()} is in memory ({mount[2]}), and a disk there would be lost when the host reboots: choose another "
             "destination."
         )
-    sighting = _attached_files.look_at(destination)
+    sighting = attached_files.look_at(destination)
     if sighting.status is not None or sighting.is_link:
         raise LibvirtProblem(
             f"The file {destination} exists on {host_name()} already. Nothing was overwritten: move it away, or choose another destination."
         )
-    _attached_files.refuse_other_file(looked_up, destination, sighting.real)
-    _attached_files.refuse_used(conn, None, destination, sighting, False)
+    attached_files.refuse_other_file(looked_up, destination, sighting.real)
+    attached_files.refuse_used(conn, None, destination, sighting, False)
     try:
-        found = _files.call(os.statvfs, place)
-    except (OSError, _files.Unresponsive) as exc:
+        found = access.call(os.statvfs, place)
+    except (OSError, access.Unresponsive) as exc:
         raise LibvirtProblem(f"The free space of {place} on {host_name()} cannot be read: {_backing.reason_of(exc)}.") from exc
     free = found.f_bavail * found.f_frsize
     if free < image_to_copy.needs:

@@ -14,11 +14,15 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _device_xml, _hotplug, _libvirt, _ownership, _snapshots, _volumes
-from ansible_collections.drover.compute.plugins.module_utils._disk_move.place import RAW, Place
-from ansible_collections.drover.compute.plugins.module_utils._domain_texts import texts_of
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk, source_of
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from .._domain import device_xml, hotplug
+from .._domain.definition import parse_disk, source_of
+from .._domain.texts import texts_of
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, host_name, libvirt
+from .._ownership import ownership
+from .._snapshots import snapshots
+from .._storage import volumes
+from .place import RAW, Place
 
 #: What a disk is besides a file that cannot be moved, by its type.
 _KINDS = {
@@ -51,14 +55,14 @@ class Disk:
     def __init__(self, domain: Any, target: str, partly: bool = False) -> None:
         self.domain, self.target = domain, target
         self.where = f"{domain.name()} on {host_name()}"
-        self.forms = _hotplug.forms_of(domain)
+        self.forms = hotplug.forms_of(domain)
         found = [None if root is None else find(root, target) for root in self.forms]
         self.live, self.config = found[0], found[1]
         lacking = ["the running guest"] if self.forms[0] is not None and self.live is None else []
         lacking += ["the definition"] if self.config is None else []
         self.split = " and ".join(lacking) or None
         if self.split and not partly:
-            known = sorted(_device_xml.targets([self.forms[1]]))
+            known = sorted(device_xml.targets([self.forms[1]]))
             missing = (
                 "has no disk"
                 if self.config is None and self.live is None
@@ -123,7 +127,7 @@ class Disk:
                 "managedsave-remove."
             )
         for what, count in (
-            ("snapshots", lambda flags: len(_snapshots.read(self.domain))),
+            ("snapshots", lambda flags: len(snapshots.read(self.domain))),
             ("checkpoints", lambda flags: len(self.domain.listAllCheckpoints(flags))),
         ):
             if _optional(count):
@@ -140,16 +144,16 @@ class Disk:
         """Pool and volume, if it is in a pool without files of this host."""
         if self.facts["type"] not in ("block", "network"):
             return None
-        return _volumes.of_disk(self.domain.connect(), self._defined())
+        return volumes.of_disk(self.domain.connect(), self._defined())
 
-    def owner(self, name: str) -> _ownership.Candidate:
+    def owner(self, name: str) -> ownership.Candidate:
         """Return its file as what may be removed once the disk is elsewhere: by its use, or by its name."""
         path = str(self.facts["source"])
-        for each in _ownership.candidates_of(self.domain.connect(), texts_of(self.domain)):
+        for each in ownership.candidates_of(self.domain.connect(), texts_of(self.domain)):
             if each.path == path:
-                each.by_use = each.by_use or _ownership.is_named_for(path, self.domain.UUIDString(), name)
+                each.by_use = each.by_use or ownership.is_named_for(path, self.domain.UUIDString(), name)
                 return each
-        return _ownership.Candidate(path, refused="its use cannot be told")
+        return ownership.Candidate(path, refused="its use cannot be told")
 
     def define(self, place: Place) -> None:
         """Have the definition name another place, and nothing else changed."""
@@ -161,7 +165,7 @@ class Disk:
             self._update(_without_layers(self.live))
 
     def _update(self, disk: Element) -> None:
-        self.domain.updateDeviceFlags(_device_xml.text_of(disk), libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+        self.domain.updateDeviceFlags(device_xml.text_of(disk), libvirt.VIR_DOMAIN_AFFECT_CONFIG)
 
 
 def find(root: Element, target: str) -> Element | None:
@@ -237,6 +241,6 @@ def _optional(call: Any) -> Any:
     try:
         return call(0)
     except libvirt.libvirtError as exc:
-        if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
+        if binding.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
             raise
         return None

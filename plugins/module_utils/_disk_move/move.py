@@ -19,28 +19,25 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import (
-    _backing,
-    _block_volumes,
-    _device_xml,
-    _files,
-    _hotplug,
-    _images,
-    _libvirt,
-    _orders,
-    _ownership,
-)
-from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination as destinations
-from ansible_collections.drover.compute.plugins.module_utils._disk_move import disk as disks
-from ansible_collections.drover.compute.plugins.module_utils._disk_move import place as places
-from ansible_collections.drover.compute.plugins.module_utils._disk_move import record as records
-from ansible_collections.drover.compute.plugins.module_utils._disk_move.destination import Image
-from ansible_collections.drover.compute.plugins.module_utils._disk_move.disk import Disk
-from ansible_collections.drover.compute.plugins.module_utils._disk_move.place import Place
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, LibvirtSilent, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS
-from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
+from .._domain import device_xml, hotplug
+from .._files import access
+from .._images import images
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, LibvirtSilent, host_name, libvirt
+from .._libvirt.xml import child_text, parse
+from .._orders import orders
+from .._orders.records import Records
+from .._ownership import ownership
+from .._storage import backing as _backing
+from .._storage import block_volumes
+from .._storage.shared_storage import FOLDER_POOLS
+from . import destination as destinations
+from . import disk as disks
+from . import place as places
+from . import record as records
+from .destination import Image
+from .disk import Disk
+from .place import Place
 
 #: Seconds between two looks at a job; for an aborted job to end.
 POLL, ABORT = 0.1, 60
@@ -120,7 +117,7 @@ class DiskMove:
         if record is None or not self._is_ours(record):
             return self._step(NONE)
         if not self.pretend:
-            _orders.withdraw(Records(), self.domain.UUIDString(), [record["order"]])
+            orders.withdraw(Records(), self.domain.UUIDString(), [record["order"]])
         if self._end_if_split(record):
             return self._step(ABORTED, record["source"], record["destination"], records.volume_of(record, "made"))
         disk = Disk(self.domain, record["target"])
@@ -237,12 +234,12 @@ class DiskMove:
             "target": disk.target,
             "source": source,
             "destination": path,
-            "part": "" if place.volume else _images.part_name(path),
+            "part": "" if place.volume else images.part_name(path),
             "order": self.params["order"] or "",
             "made": None,
             "made_volume": [*place.volume, None] if place.volume else None,
             "old": None if owner.volume else destinations.identity(source),
-            "old_volume": [*owner.volume, _block_volumes.key_of(self.conn, *owner.volume)] if owner.volume else None,
+            "old_volume": [*owner.volume, block_volumes.key_of(self.conn, *owner.volume)] if owner.volume else None,
             # Why the old file is the instance's own, found out while it is still the disk.
             "by_use": owner.by_use,
             "refused": owner.refused,
@@ -260,7 +257,7 @@ class DiskMove:
         except LibvirtSilent:
             # What libvirt does of it is not known.
             raise
-        except (LibvirtProblem, _images.ImageProblem, libvirt.libvirtError, OSError):
+        except (LibvirtProblem, images.ImageProblem, libvirt.libvirtError, OSError):
             self._give_up(record)
             raise
         return self._follow(record)
@@ -288,13 +285,13 @@ class DiskMove:
         record["made"] = destinations.begin_part(part)
         records.write(self.domain, record)
         backing = (image.backing, image.backing_format or "raw") if image.backing else None
-        _images.make_empty(self.module, part, image.format, image.size, image.options, backing)
+        images.make_empty(self.module, part, image.format, image.size, image.options, backing)
         if not image.is_device:
             destinations.like(part, image.path)
 
     def _put_in_place(self, record: dict[str, Any]) -> None:
-        _images.put_in_place(record["part"], record["destination"])
-        _ownership.drop_temporary(record["part"])
+        images.put_in_place(record["part"], record["destination"])
+        ownership.drop_temporary(record["part"])
 
     def _image(self, disk: Disk) -> Image:
         facts = disk.facts
@@ -311,7 +308,7 @@ class DiskMove:
         place = self._made(record)
         text = f"<disk type='file'><source file={_quoted(record['destination'])}/><driver type='{image.format}'/></disk>"
         if place.volume:
-            text = _device_xml.text_of(place.xml)
+            text = device_xml.text_of(place.xml)
         flags = libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT | libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
         if image.backing:
             flags |= libvirt.VIR_DOMAIN_BLOCK_COPY_SHALLOW
@@ -363,7 +360,7 @@ class DiskMove:
             self._end_job(disk, record)
             self._undo(record)
             raise LibvirtProblem(
-                f"libvirt did not switch the disk {record['target']} of {disk.where} over to {record['destination']}: {_libvirt.text_of(exc)}. The guest "
+                f"libvirt did not switch the disk {record['target']} of {disk.where} over to {record['destination']}: {binding.text_of(exc)}. The guest "
                 f"runs on with {record['source']}.{self._words_of_kept()}"
             ) from exc
 
@@ -406,10 +403,10 @@ class DiskMove:
             return f"it did not end within {self.params['timeout']} s" if time.monotonic() > deadline else None
 
         if record.get("made_volume"):
-            _images.copy_to_device(self.module, (image.path, image.format), record["destination"], self.params["bandwidth_mib"], why_not)
+            images.copy_to_device(self.module, (image.path, image.format), record["destination"], self.params["bandwidth_mib"], why_not)
             return
         backing = (image.backing, image.backing_format or "raw") if image.backing else None
-        _images.copy_image(
+        images.copy_image(
             self.module, (image.path, image.format), record["part"], image.options, backing, self.params["bandwidth_mib"], why_not
         )
         record["made"] = destinations.identity(record["part"])
@@ -449,7 +446,7 @@ class DiskMove:
             )
         # Without the copy at its name the old file may be all that is left of the disk.
         refused = self._why_not_copy(record) or record.get("refused")
-        old = _ownership.Candidate(record["source"], record.get("by_use") is True, refused, records.inode_of(record, "old"))
+        old = ownership.Candidate(record["source"], record.get("by_use") is True, refused, records.inode_of(record, "old"))
         old.volume, old.key = records.volume_of(record, "old"), records.key_of(record, "old")
         self._remove(old)
         self._refresh(record)
@@ -463,10 +460,10 @@ class DiskMove:
         if record.get("made_volume"):
             return places.why_not(self.conn, self._made(record), records.key_of(dict(record), "made"))
         try:
-            found = _files.call(destinations.identity, path)
+            found = access.call(destinations.identity, path)
         except FileNotFoundError:
             return f"the copy is not at {path} any more"
-        except (OSError, _files.Unresponsive) as exc:
+        except (OSError, access.Unresponsive) as exc:
             return f"whether the copy is at {path} cannot be told ({_backing.reason_of(exc)})"
         return None if record["made"] == found else f"{path} is not the file any more to which it was copied"
 
@@ -485,8 +482,8 @@ class DiskMove:
         if record.get("made_volume"):
             self._undo_volume(dict(record))
             return
-        if _ownership.why_locked(record["part"]) is None or not os.path.lexists(record["part"]):
-            _ownership.drop_temporary(record["part"])
+        if ownership.why_locked(record["part"]) is None or not os.path.lexists(record["part"]):
+            ownership.drop_temporary(record["part"])
         else:
             raise LibvirtProblem(
                 f"A process still writes to {record['part']} on {host_name()}, the unfinished copy of the disk {record['target']}: wait for its end, then run "
@@ -494,7 +491,7 @@ class DiskMove:
             )
         made = records.inode_of(dict(record), "made")
         why = None if made else "nothing proves that this move has made it"
-        self._remove(_ownership.Candidate(record["destination"], True, why, made))
+        self._remove(ownership.Candidate(record["destination"], True, why, made))
         self._refresh(record)
         self._clear()
 
@@ -502,16 +499,16 @@ class DiskMove:
         place, key = self._made(record), records.key_of(record, "made")
         # Without a key the move was cut off while it made the volume, which was not there before: then its name proves whose it is.
         if places.is_there(self.conn, place):
-            self._remove(_ownership.Candidate(place.name, True, volume=place.volume, key=key))
+            self._remove(ownership.Candidate(place.name, True, volume=place.volume, key=key))
         self._clear()
 
-    def _remove(self, candidate: _ownership.Candidate) -> None:
+    def _remove(self, candidate: ownership.Candidate) -> None:
         """Remove a file that nobody needs any more, this domain included; else it stays and is named."""
         # No uuid: then the needs of this domain count too. The name of a volume proves nothing without it.
         uuid = self.domain.UUIDString() if candidate.volume else None
         if uuid is not None and _names_source(self.domain, candidate.path):
             candidate.refused = candidate.refused or "the domain itself has it as a disk"
-        own = _ownership.Ownership(self.conn, uuid, self.domain.name() if uuid else None, [candidate], self.params["used_elsewhere"])
+        own = ownership.Ownership(self.conn, uuid, self.domain.name() if uuid else None, [candidate], self.params["used_elsewhere"])
         own.sort_out()
         own.remove(patient=True)
         self.removed += own.removed
@@ -552,7 +549,7 @@ def abort_word(target: str) -> str:
 
 def _names_source(domain: Any, source: str) -> bool:
     """Whether a disk of the domain is there, in the running guest or in the definition."""
-    forms = [root for root in _hotplug.forms_of(domain) if root is not None]
+    forms = [root for root in hotplug.forms_of(domain) if root is not None]
     return any(disks.parse_disk(each)["source"] == source for root in forms for each in root.findall("devices/disk"))
 
 

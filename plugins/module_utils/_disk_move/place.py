@@ -13,11 +13,13 @@ import shlex
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
-from ansible_collections.drover.compute.plugins.module_utils import _attached_files, _block_volumes, _libvirt, _volumes
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._needs import Needs
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from .._devices import attached_files
+from .._domain.definition import parse_disk
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, host_name, libvirt
+from .._libvirt.xml import parse
+from .._ownership.needs import Needs
+from .._storage import block_volumes, volumes
 
 #: libvirt's format of a volume.
 RAW = "raw"
@@ -50,7 +52,7 @@ def of_volume(conn: Any, pool: str, name: str) -> Place:
     disk = ET.SubElement(ET.SubElement(domain, "devices"), "disk", {"type": "volume", "device": "disk"})
     ET.SubElement(disk, "driver", {"name": "qemu", "type": RAW})
     ET.SubElement(disk, "source", {"pool": pool, "volume": name})
-    xml = next(parse(_volumes.with_sources(conn, ET.tostring(domain, encoding="unicode"))).iter("disk"))
+    xml = next(parse(volumes.with_sources(conn, ET.tostring(domain, encoding="unicode"))).iter("disk"))
     found = parse_disk(xml)
     return Place(str(found["source"]), str(found["type"]), (pool, name), xml)
 
@@ -62,7 +64,7 @@ def refuse(conn: Any, uuid: str, place: Place) -> None:
     """
     pool, name = place.volume or ("", "")
     what = f"The volume {name} of the storage pool {pool} on {host_name()}"
-    found = _volumes.find_pool(conn, pool)
+    found = volumes.find_pool(conn, pool)
     if not found.isActive():
         raise LibvirtProblem(f"The storage pool {pool} on {host_name()} is not active: start it with virsh pool-start {shlex.quote(pool)}.")
     found.refresh(0)
@@ -72,7 +74,7 @@ def refuse(conn: Any, uuid: str, place: Place) -> None:
             "or choose another destination."
         )
     if place.type == "block":
-        _attached_files.refuse_used(conn, None, place.name, _attached_files.look_at(place.name), False)
+        attached_files.refuse_used(conn, None, place.name, attached_files.look_at(place.name), False)
         return
     why = Needs(conn, uuid).why_volume(name)
     if why:
@@ -82,7 +84,7 @@ def refuse(conn: Any, uuid: str, place: Place) -> None:
 def refuse_without_space(conn: Any, place: Place, size: int) -> None:
     """Refuse a volume for which its pool has too little space."""
     pool = place.volume[0] if place.volume else ""
-    free = int(_volumes.find_pool(conn, pool).info()[3])
+    free = int(volumes.find_pool(conn, pool).info()[3])
     if free < size:
         raise LibvirtProblem(
             f"The storage pool {pool} on {host_name()} has {free >> 20} MiB free, and the copy takes {-(-size // 2**20)} MiB: make room there, or choose "
@@ -96,8 +98,8 @@ def create(conn: Any, place: Place, size: int) -> tuple[str, int]:
     :returns: libvirt's key of it, and its size.
     """
     pool, name = place.volume or ("", "")
-    text = _block_volumes.volume_xml(name, size) if place.type == "block" else _volumes.VOLUME.format(name=name, size=size)
-    volume = _volumes.find_pool(conn, pool).createXML(text, 0)
+    text = block_volumes.volume_xml(name, size) if place.type == "block" else volumes.VOLUME.format(name=name, size=size)
+    volume = volumes.find_pool(conn, pool).createXML(text, 0)
     return str(volume.key()), int(volume.info()[1])
 
 
@@ -120,7 +122,7 @@ def why_not(conn: Any, place: Place, key: str | None) -> str | None:
         found.refresh(0)
         there = found.storageVolLookupByName(name).key()
     except libvirt.libvirtError as exc:
-        if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
+        if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
             return f"the copy is not at {place.name} any more"
-        return f"whether the copy is at {place.name} cannot be told ({_libvirt.text_of(exc)})"
+        return f"whether the copy is at {place.name} cannot be told ({binding.text_of(exc)})"
     return None if there == key else f"{place.name} is not the volume any more to which it was copied"

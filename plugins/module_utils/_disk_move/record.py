@@ -14,10 +14,10 @@ import json
 import os
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _domain_metadata
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name
-from ansible_collections.drover.compute.plugins.module_utils._ownership import TEMPORARY
-from ansible_collections.drover.compute.plugins.module_utils._volumes import is_named_for
+from .._domain import metadata
+from .._libvirt.binding import LibvirtProblem, host_name
+from .._ownership.ownership import TEMPORARY
+from .._storage.volumes import is_named_for
 
 #: The name of its element below drover's.
 ELEMENT = "disk_move"
@@ -36,8 +36,8 @@ def read(domain: Any) -> dict[str, Any] | None:
     :raises LibvirtProblem: there is one that cannot be read.
     :raises libvirt.libvirtError: libvirt refuses.
     """
-    for place in reversed(_domain_metadata.places(domain)):
-        text = _domain_metadata.text(domain, place, ELEMENT)
+    for place in reversed(metadata.places(domain)):
+        text = metadata.text(domain, place, ELEMENT)
         if text:
             return _checked(domain, text)
     return None
@@ -46,15 +46,15 @@ def read(domain: Any) -> dict[str, Any] | None:
 def write(domain: Any, record: dict[str, Any]) -> None:
     """Write the record, into the definition first."""
     text = json.dumps(record, sort_keys=True)
-    for place in reversed(_domain_metadata.places(domain)):
-        _domain_metadata.change(domain, place, ELEMENT, text)
+    for place in reversed(metadata.places(domain)):
+        metadata.change(domain, place, ELEMENT, text)
 
 
 def clear(domain: Any) -> None:
     """Remove the record, from the definition last."""
-    for place in _domain_metadata.places(domain):
-        if _domain_metadata.text(domain, place, ELEMENT):
-            _domain_metadata.change(domain, place, ELEMENT, "")
+    for place in metadata.places(domain):
+        if metadata.text(domain, place, ELEMENT):
+            metadata.change(domain, place, ELEMENT, "")
 
 
 def inode_of(record: dict[str, Any], name: str) -> tuple[int, int] | None:

@@ -14,8 +14,8 @@ import os
 import re
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._folder import Folder
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
+from .._libvirt.binding import LibvirtProblem
+from .._ownership.folder import Folder
 
 #: libvirt's own defaults, used where qemu.conf names no other folder.
 CONFIGURATION = "/etc/libvirt/qemu.conf"

@@ -12,18 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _cpus, _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
-from ansible_collections.drover.compute.plugins.module_utils._bindings.reading import Binding
-from ansible_collections.drover.compute.plugins.module_utils._capabilities import parse_capabilities
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
-    boot_files,
-    networks_of,
-)
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration.state import Seen
-from ansible_collections.drover.compute.plugins.module_utils._sameness import Sameness
-from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
+from .._bindings import reading
+from .._bindings.reading import Binding
+from .._domain.definition import boot_files, networks_of
+from .._host import cpus
+from .._host.capabilities import parse_capabilities
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, libvirt
+from .._libvirt.xml import child_text, parse
+from .._ownership.sameness import Sameness
+from .state import Seen
 
 
 def is_live(move: Mapping[str, Any], seen: Seen) -> bool:
@@ -90,11 +88,11 @@ def _version(number: int) -> str:
 def cpu_reasons(source: Any, destination: Any, text: str) -> list[str]:
     """Whether the destination's CPU can run the guest's; guests of plain QEMU bring their own."""
     try:
-        wanted = _cpus.wanted(source, parse(text))
-        if wanted is None or _cpus.runs(destination, wanted):
+        wanted = cpus.wanted(source, parse(text))
+        if wanted is None or cpus.runs(destination, wanted):
             return []
     except libvirt.libvirtError as exc:
-        return [f"the destination cannot compare its CPU with the instance's: {_libvirt.text_of(exc)}"]
+        return [f"the destination cannot compare its CPU with the instance's: {binding.text_of(exc)}"]
     return ["the destination's CPU lacks features that the instance uses: choose a host with the same or a newer CPU"]
 
 
@@ -149,10 +147,10 @@ def inactive(names: Iterable[str], kind: str, lookup: Callable[[str], Any], unkn
             if not lookup(name).isActive():
                 reasons[name] = f"the {kind} {name} is not active on {where}: start it there ({command} {name})"
         except libvirt.libvirtError as exc:
-            if _libvirt.code_of(exc) == unknown:
+            if binding.code_of(exc) == unknown:
                 reasons[name] = f"the {kind} {name} does not exist on {where}: define it there"
             else:
-                reasons[name] = f"libvirt of {where} does not tell about the {kind} {name}: {_libvirt.text_of(exc)}"
+                reasons[name] = f"libvirt of {where} does not tell about the {kind} {name}: {binding.text_of(exc)}"
     return reasons
 
 
@@ -206,6 +204,6 @@ def twin_reasons(destination: Any, move: Mapping[str, Any], seen: Seen, where: s
         if twin.UUIDString() != move["uuid"]:
             reasons.append(f"another domain named {seen['name']!r} ({twin.UUIDString()}) exists on {where}: rename or remove it")
     except libvirt.libvirtError as exc:
-        if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_DOMAIN:
+        if binding.code_of(exc) != libvirt.VIR_ERR_NO_DOMAIN:
             raise
     return reasons

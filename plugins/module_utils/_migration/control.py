@@ -13,13 +13,14 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _detach, _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._bindings import gone
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration import state, way_there
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records, new_record
-from ansible_collections.drover.compute.plugins.module_utils._migration.storage import Storage
-from ansible_collections.drover.compute.plugins.module_utils._migration.worker import Worker, precheck
+from .._bindings import gone
+from .._files import detach
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, libvirt
+from .._orders.records import Records, new_record
+from . import state, way_there
+from .storage import Storage
+from .worker import Worker, precheck
 
 #: Seconds to wait for the workers to say what they are about to do.
 HEAR = 90
@@ -39,8 +40,8 @@ def launch(
     ears = {}
     for move in moves:
         begins = may_start and move.get("begin") is not False
-        ears[move["uuid"]] = _detach.spawn(functools.partial(_work, move, uri, records, begins, most))
-    return _detach.hear(ears, HEAR)
+        ears[move["uuid"]] = detach.spawn(functools.partial(_work, move, uri, records, begins, most))
+    return detach.hear(ears, HEAR)
 
 
 def _work(move: Mapping[str, Any], uri: str, records: Records, may_start: bool, most: int | None, say: Callable[[str], object]) -> None:
@@ -49,7 +50,7 @@ def _work(move: Mapping[str, Any], uri: str, records: Records, may_start: bool, 
         say("following")
         return
     # The descriptor stays open, and with it the lock held, for as long as the process lives.
-    _libvirt.start_event_loop()
+    binding.start_event_loop()
     Worker(move, uri, records, acknowledge=say, may_start=may_start, most=most).run()
 
 
@@ -72,17 +73,17 @@ def abort(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> boo
 
 def check(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> list[dict[str, Any]]:
     """The answer of the checks alone for each move: ``{uuid, name, destination, ok, storage, message, ...}``."""
-    source = _libvirt.open_connection(uri, keepalive=True)
+    source = binding.open_connection(uri, keepalive=True)
     destinations: dict[str, Any] = {}
     answers = []
     try:
         for move in moves:
             answers.append(_check(move, uri, records, source, destinations))
     finally:
-        _libvirt.close(source)
+        binding.close(source)
         for conn in destinations.values():
             if not isinstance(conn, LibvirtProblem):
-                _libvirt.close(conn)
+                binding.close(conn)
     return answers
 
 
@@ -120,7 +121,7 @@ def _check(move: Mapping[str, Any], uri: str, records: Records, source: Any, des
     try:
         return _check_reachable(move, uri, records, source, destination, answer)
     except libvirt.libvirtError as exc:
-        answer["message"] = f"The check broke off: {_libvirt.text_of(exc)}."
+        answer["message"] = f"The check broke off: {binding.text_of(exc)}."
     except LibvirtProblem as exc:
         answer["message"] = f"The check broke off: {exc}."
     return answer

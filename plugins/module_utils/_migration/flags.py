@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from .._libvirt.binding import libvirt
 
 #: Option -> the first libvirt that has it (its release notes), and the name of its flag.
 NEEDS = {

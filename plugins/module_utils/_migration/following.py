@@ -14,10 +14,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration import state
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import BEFORE, ENDED, Records
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, libvirt
+from .._orders.records import BEFORE, ENDED, Records
+from . import state
 
 POLL = 0.1
 
@@ -85,13 +85,13 @@ def follow(
     try:
         return [report(each, records, conn) for each in wanted]
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)
 
 
 def _connected(uri: str) -> Any:
     """A connection for the progress, or None: the records are enough to go on with."""
     try:
-        return _libvirt.open_connection(uri)
+        return binding.open_connection(uri)
     except LibvirtProblem:
         return None
 

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_hostdev
-from ansible_collections.drover.compute.plugins.module_utils._xml import keep_prefixes, parse, pci_address
+from .._domain.definition import parse_hostdev
+from .._libvirt.xml import keep_prefixes, parse, pci_address
 
 #: The fact of a domain without devices.
 NONE: dict[str, list[Any]] = {"pci": [], "mdevs": []}

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_numa import NONE, parse_numa
-from ansible_collections.drover.compute.plugins.module_utils._numa_xml import iothread_pins, with_numa
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from .._domain.numa import NONE, parse_numa
+from .._domain.numa_xml import iothread_pins, with_numa
+from .._libvirt.xml import parse
 
 #: What every sentence on a domain that somebody has bound by hand ends with.
 BY_HAND = "take that away with virsh edit, or move it by hand"

@@ -19,8 +19,8 @@ import stat
 import urllib.parse
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem
 
 #: Seconds that such a connection may take to be made before the move logs in by itself.
 TIMEOUT = 10
@@ -44,8 +44,8 @@ def open_connection(uri: str, folder: str) -> Any:
     with contextlib.suppress(LibvirtProblem, OSError):
         shared = _shared(uri, folder)
         if shared is not None:
-            return _libvirt.open_connection(shared, keepalive=True, seconds=TIMEOUT)
-    return _libvirt.open_connection(uri, keepalive=True)
+            return binding.open_connection(shared, keepalive=True, seconds=TIMEOUT)
+    return binding.open_connection(uri, keepalive=True)
 
 
 def _shared(uri: str, folder: str) -> str | None:

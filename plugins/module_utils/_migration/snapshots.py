@@ -13,11 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _carried_snapshots, _files, _snapshot_records, _snapshots
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
-from ansible_collections.drover.compute.plugins.module_utils._migration.storage import Storage
-from ansible_collections.drover.compute.plugins.module_utils._needs import look
-from ansible_collections.drover.compute.plugins.module_utils._snapshots import Snapshot
+from .._domain import carried_snapshots
+from .._files import access
+from .._libvirt.binding import LibvirtProblem
+from .._ownership.needs import look
+from .._snapshots import records
+from .._snapshots import snapshots as _snapshots
+from .._snapshots.snapshots import Snapshot
+from .._storage import backing
+from .storage import Storage
 
 #: Why a snapshot stays where it is, by its kind.
 _FIXED = {
@@ -32,7 +36,7 @@ def reasons(domain: Any, storage: Storage) -> list[str]:
     found = _kind_reasons(domain.name(), snapshots)
     if found or not snapshots:
         return found
-    if len(_snapshot_records.document(snapshots).encode()) > _carried_snapshots.MOST:
+    if len(records.document(snapshots).encode()) > carried_snapshots.MOST:
         return [
             f"libvirt's records of its {len(snapshots)} snapshots are more than libvirt takes along: delete some. {_way_out(domain.name(), snapshots)}"
         ]
@@ -89,8 +93,8 @@ def _file_reasons(snapshots: Sequence[Snapshot], storage: Storage) -> list[str]:
                     f"the image {path} of its snapshot {name} is on storage that {storage.where} does not see: mount that there, or delete the "
                     "snapshot"
                 )
-        except (OSError, _files.Unresponsive) as exc:
-            found.append(f"the image {path} of its snapshot {name} cannot be looked at ({_backing.reason_of(exc)})")
+        except (OSError, access.Unresponsive) as exc:
+            found.append(f"the image {path} of its snapshot {name} cannot be looked at ({backing.reason_of(exc)})")
         except LibvirtProblem as exc:
             found.append(f"the image {path} of its snapshot {name}: {exc}")
     return found

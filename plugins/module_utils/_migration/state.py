@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import state_name
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from .._domain.definition import state_name
+from .._libvirt import binding
+from .._libvirt.binding import libvirt
 
 #: What :func:`classify` answers.
 HERE = "here"  # at the source only
@@ -61,17 +61,17 @@ def look(conn: Any, uuid: str) -> Seen | None:
             "job": False,
         }
     except libvirt.libvirtError as exc:
-        if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN:
+        if binding.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN:
             return None
         raise
     if seen["active"]:
         try:
             seen["job"] = domain.jobInfo()[0] in (libvirt.VIR_DOMAIN_JOB_BOUNDED, libvirt.VIR_DOMAIN_JOB_UNBOUNDED)
         except libvirt.libvirtError as exc:
-            if _libvirt.code_of(exc) == libvirt.VIR_ERR_OPERATION_UNSUPPORTED:
+            if binding.code_of(exc) == libvirt.VIR_ERR_OPERATION_UNSUPPORTED:
                 # "Migration statistics are available only on the source host": one is coming in.
                 seen["job"] = True
-            elif _libvirt.code_of(exc) not in (libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_NO_DOMAIN):
+            elif binding.code_of(exc) not in (libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_NO_DOMAIN):
                 raise
     return seen
 

@@ -19,38 +19,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import (
-    _backing,
-    _block_volumes,
-    _files,
-    _image_contents,
-    _libvirt,
-    _ownership,
-    _programs,
-    _sources,
-    _volumes,
-)
-from ansible_collections.drover.compute.plugins.module_utils._domain_texts import texts_of
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
-    backing_files,
-    console_logs,
-    nvram_path,
-    parse_disk,
-)
-from ansible_collections.drover.compute.plugins.module_utils._folder import Folder
-from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._mentions import Mentions
-from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, is_gone, look, volume_path
-from ansible_collections.drover.compute.plugins.module_utils._sameness import Sameness
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import (
-    FOLDER_POOLS,
-    NETWORK_POOLS,
-    is_on_network,
-    mount_of,
-    read_mounts,
-)
-from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
+from .._domain.definition import backing_files, console_logs, nvram_path, parse_disk
+from .._domain.mentions import Mentions
+from .._domain.texts import texts_of
+from .._files import access, programs
+from .._files.image_size import image_size
+from .._images import contents
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, libvirt
+from .._libvirt.xml import child_text, parse
+from .._ownership import ownership
+from .._ownership.folder import Folder
+from .._ownership.needs import Needs, is_gone, look, volume_path
+from .._ownership.sameness import Sameness
+from .._storage import backing, block_volumes, sources, volumes
+from .._storage.shared_storage import FOLDER_POOLS, NETWORK_POOLS, is_on_network, mount_of, read_mounts
 
 MIB = 2**20
 #: Bytes that QEMU writes at once to a file without the page cache, at most.
@@ -88,7 +71,7 @@ def _files_of(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]]
     for element in root.findall("devices/disk"):
         disk = parse_disk(element)
         if disk["type"] == "network":
-            server = _sources.server_here(element)
+            server = sources.server_here(element)
             if server:
                 reasons.append(_from_here(disk, server))
         elif disk["source"] is not None:
@@ -96,7 +79,7 @@ def _files_of(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]]
                 files.append(_surveyed(source, domain, child_text(root, "uuid"), element, disk, reasons))
             except LibvirtProblem as exc:
                 reasons.append(str(exc))
-    nvram = nvram_path(text, _libvirt.is_system(source))
+    nvram = nvram_path(text, binding.is_system(source))
     # Before its first start a domain has no such file yet, and the destination makes its own.
     if nvram is not None and _length(nvram) is not None:
         files.append(_file("nvram", nvram, "nvram", capacity=_length(nvram)))
@@ -159,9 +142,9 @@ def _surveyed(source: Any, domain: Any, uuid: str | None, element: Element, disk
     place = _placed(source, disk)
     if place["kind"] == "network":
         return _file(target, place["path"], "network", volume=place["volume"])
-    chain = _backing.chain(place["path"], disk["format"], ask=lambda image: _backing.by_libvirt(source, image))
+    chain = backing.chain(place["path"], disk["format"], ask=lambda image: backing.by_libvirt(source, image))
     reasons.extend(f"of its disk {place['path']}, {trouble}" for trouble in chain.troubles)
-    reasons.extend(_from_here(disk, server) for server in chain.servers if _sources.is_here(server))
+    reasons.extend(_from_here(disk, server) for server in chain.servers if sources.is_here(server))
     return _file(
         target,
         place["path"],
@@ -174,7 +157,7 @@ def _surveyed(source: Any, domain: Any, uuid: str | None, element: Element, disk
         volume=place["volume"],
         backing=list(dict.fromkeys([*chain.files, *backing_files(element)])),
         capacity=_capacity(domain, target, place["path"], disk["format"]),
-        attached=_ownership.was_there_before(element),
+        attached=ownership.was_there_before(element),
         **(_volume_of(source, uuid, place["path"]) if place["kind"] == "block" else {}),
     )
 
@@ -182,13 +165,13 @@ def _surveyed(source: Any, domain: Any, uuid: str | None, element: Element, disk
 def _volume_of(source: Any, uuid: str | None, path: str) -> dict[str, Any]:
     """What is noted of a device that is a volume of a pool of this host; nothing of another one."""
     try:
-        volume = _block_volumes.at(source, path)
+        volume = block_volumes.at(source, path)
     except libvirt.libvirtError:
         volume = None
     if volume is None:
         return {}
-    named = uuid is not None and _volumes.is_named_for(volume[1], uuid)
-    return {"block_pool": list(volume), "named": named, "key": _block_volumes.key_of(source, *volume)}
+    named = uuid is not None and volumes.is_named_for(volume[1], uuid)
+    return {"block_pool": list(volume), "named": named, "key": block_volumes.key_of(source, *volume)}
 
 
 def _from_here(disk: Mapping[str, Any], server: str) -> str:
@@ -214,8 +197,8 @@ def _placed(source: Any, disk: Mapping[str, Any]) -> dict[str, Any]:
             return {"kind": "network", "path": path, "volume": [pool, volume]}
         path = volume_path(source, pool, volume)
     except libvirt.libvirtError as exc:
-        raise LibvirtProblem(f"its disk {disk['target']} ({path}) cannot be found: {_libvirt.text_of(exc)}") from exc
-    except _files.Unresponsive as exc:
+        raise LibvirtProblem(f"its disk {disk['target']} ({path}) cannot be found: {binding.text_of(exc)}") from exc
+    except access.Unresponsive as exc:
         raise LibvirtProblem(str(exc)) from exc
     # Volumes of logical, disk, zfs, iscsi, scsi and mpath pools are devices.
     return {"kind": "file" if kind in FOLDER_POOLS else "block", "path": path, "volume": [pool, volume]}
@@ -225,7 +208,7 @@ def _is_device(path: str) -> bool:
     """Whether what is there is a block device, which libvirt takes as a file too."""
     try:
         status = look(path).status
-    except (OSError, _files.Unresponsive):
+    except (OSError, access.Unresponsive):
         return False
     return status is not None and stat.S_ISBLK(status.st_mode)
 
@@ -234,7 +217,7 @@ def _inode(path: str) -> list[int] | None:
     """What a file is, as JSON has it; None where it cannot be told."""
     try:
         inode = look(path).inode if os.path.isabs(path) else None
-    except (OSError, _files.Unresponsive):
+    except (OSError, access.Unresponsive):
         return None
     return inode and list(inode)
 
@@ -252,8 +235,8 @@ def _capacity(domain: Any, target: str, path: str, image_format: str | None) -> 
 def _allocated(path: str) -> int:
     """Bytes that a file takes on its file system; 0 where it does not answer."""
     try:
-        return _files.call(os.stat, path).st_blocks * 512
-    except (OSError, _files.Unresponsive):
+        return access.call(os.stat, path).st_blocks * 512
+    except (OSError, access.Unresponsive):
         return 0
 
 
@@ -267,8 +250,8 @@ def _to_copy(entry: Mapping[str, Any]) -> int:
 
 def _length(path: str) -> int | None:
     try:
-        return _files.call(os.stat, path).st_size
-    except (OSError, _files.Unresponsive):
+        return access.call(os.stat, path).st_size
+    except (OSError, access.Unresponsive):
         return None
 
 
@@ -377,9 +360,9 @@ class Storage:
 
     def _behind_reason(self, behind: str, path: str) -> str | None:
         try:
-            status = _files.call(os.stat, behind)
-        except (OSError, _files.Unresponsive) as exc:
-            return f"the image {behind} behind its disk {path} cannot be read here ({_backing.reason_of(exc)})"
+            status = access.call(os.stat, behind)
+        except (OSError, access.Unresponsive) as exc:
+            return f"the image {behind} behind its disk {path} cannot be read here ({backing.reason_of(exc)})"
         if stat.S_ISBLK(status.st_mode):
             return self.same.device(behind)
         if self.same.file(behind):
@@ -420,21 +403,21 @@ class Storage:
         if entry["kind"] not in ("disk", "media"):
             return None
         filled = not live or entry["kind"] == "media" or entry.get("next_start")
-        way = _image_contents.RUNNING if not filled else _image_contents.CONVERTED if entry["backing"] else _image_contents.WHOLE
+        way = contents.RUNNING if not filled else contents.CONVERTED if entry["backing"] else contents.WHOLE
         # A raw image has nothing but what the guest sees.
-        info = {} if entry["format"] == "raw" else _image_contents.read(entry["path"], entry["format"])
-        lost = _image_contents.left_out(info, way, bool(entry.get("encrypted")))
+        info = {} if entry["format"] == "raw" else contents.read(entry["path"], entry["format"])
+        lost = contents.left_out(info, way, bool(entry.get("encrypted")))
         if not lost:
             return None
-        cold = " (a cold move takes all of the file along)" if way == _image_contents.RUNNING and not entry["backing"] else ""
-        return f"its disk {entry['path']} {'; it '.join(lost)}{cold if not _image_contents.left_out(info, _image_contents.WHOLE) else ''}"
+        cold = " (a cold move takes all of the file along)" if way == contents.RUNNING and not entry["backing"] else ""
+        return f"its disk {entry['path']} {'; it '.join(lost)}{cold if not contents.left_out(info, contents.WHOLE) else ''}"
 
     def _shared_here(self, path: str) -> str | None:
         """What shared storage a file is on, in words; None when it is on none as far as is known."""
         try:
-            real = _files.call(os.path.realpath, path)
-            mount = mount_of(real, _files.call(read_mounts, real))
-        except _files.Unresponsive as exc:
+            real = access.call(os.path.realpath, path)
+            mount = mount_of(real, access.call(read_mounts, real))
+        except access.Unresponsive as exc:
             raise LibvirtProblem(str(exc)) from exc
         if mount is not None and is_on_network(mount[2]):
             return f"{mount[2]}, {mount[3]}"
@@ -452,8 +435,8 @@ class Storage:
             # What other hosts need by that path may be a file of their own; it stays here after the move in any case.
             needs = Needs(self.source, self.move["uuid"])
             needs.look_around([os.path.dirname(found.real)])
-        except (OSError, _files.Unresponsive) as exc:
-            return f"its disk {entry['path']} cannot be looked at ({_backing.reason_of(exc)})"
+        except (OSError, access.Unresponsive) as exc:
+            return f"its disk {entry['path']} cannot be looked at ({backing.reason_of(exc)})"
         user = needs.user(entry["path"], found)
         if user is None:
             return None
@@ -484,7 +467,7 @@ class Storage:
         """Why a file at the destination is not one that an earlier attempt on the same way has made; None when it is."""
         for entry in self.record["earlier"]:
             if entry["path"] == path and entry["mode"] == "copied":
-                return _ownership.why_copy_stays(entry, there, users(self.destination, path))
+                return ownership.why_copy_stays(entry, there, users(self.destination, path))
         return "nothing proves that it is a leftover of ours"
 
     def _room(self) -> list[str]:
@@ -528,7 +511,7 @@ class Storage:
                 need[entry["block_pool"][0]] = need.get(entry["block_pool"][0], 0) + taken
         reasons = []
         for pool, taken in need.items():
-            room = _block_volumes.Volumes(self.destination, pool, self.where).room()
+            room = block_volumes.Volumes(self.destination, pool, self.where).room()
             if taken > room:
                 reasons.append(f"the storage pool {pool} on {self.where} has {room // MIB} MiB free, but its disks take {taken // MIB} MiB")
         return reasons
@@ -536,7 +519,7 @@ class Storage:
     def _place_there(self, entry: Mapping[str, Any]) -> tuple[Any, str]:
         """Where a file or a volume is copied to: a Folder or Volumes of the destination, and its name there."""
         if entry.get("block_pool"):
-            return _block_volumes.Volumes(self.destination, entry["block_pool"][0], self.where), entry["block_pool"][1]
+            return block_volumes.Volumes(self.destination, entry["block_pool"][0], self.where), entry["block_pool"][1]
         return Folder(self.destination, os.path.dirname(entry["path"])), os.path.basename(entry["path"])
 
     # -- copying -----------------------------------------------------------------------------
@@ -561,7 +544,7 @@ class Storage:
                     self._fill(folder, name, path, entry)
             finally:
                 if plain:
-                    _ownership.drop_temporary(plain)
+                    ownership.drop_temporary(plain)
 
     def _create(self, folder: Any, name: str, entry: dict[str, Any], path: str, fill: bool) -> None:
         try:
@@ -583,21 +566,21 @@ class Storage:
         if not entry["backing"]:
             return None
         path = entry["path"]
-        plain = os.path.join(os.path.dirname(path), f"{_ownership.TEMPORARY}flat-{self.move['uuid'][:8]}-{entry['target']}")
+        plain = os.path.join(os.path.dirname(path), f"{ownership.TEMPORARY}flat-{self.move['uuid'][:8]}-{entry['target']}")
         self.record["temporary"] = plain
         self.save()
-        _ownership.drop_temporary(plain)
+        ownership.drop_temporary(plain)
         command = ["qemu-img", "convert", "-O", entry["format"], "-f", entry["format"], path, plain]
         try:
             # Not run_command: this runs in the process of the move, which outlives the module.
             # pylint: disable-next=ansible-bad-function
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=_programs.environment(), check=False
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=programs.environment(), check=False
             )
         except OSError as exc:
             raise LibvirtProblem(f"qemu-img, needed to copy {path} with the images behind it, cannot be run: {exc.strerror}") from exc
         if done.returncode:
-            _ownership.drop_temporary(plain)
+            ownership.drop_temporary(plain)
             raise LibvirtProblem(f"{path} cannot be made one with the images behind it: {' '.join(done.stderr.split())}")
         return plain
 
@@ -641,14 +624,14 @@ class Storage:
             folder, name = self._place_there(entry)
             try:
                 there = folder.stat(name)
-                why = there and _ownership.why_copy_stays(entry, there, users(self.destination, entry["path"]))
+                why = there and ownership.why_copy_stays(entry, there, users(self.destination, entry["path"]))
                 if not there:
                     entry["made"] = "no"
                 elif not why:
                     self._drop_there(entry)
                     entry["made"] = "no"
             except (LibvirtProblem, libvirt.libvirtError) as exc:
-                why = _libvirt.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
+                why = binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
             if why:
                 entry.setdefault("left_at", time.time())
                 self._keep(f"{self.where}:{entry['path']}", why)
@@ -661,7 +644,7 @@ class Storage:
         if not entry.get("block_pool"):
             folder.drop(name)
         elif (volume := folder.volume(name)) is not None:
-            _ownership.delete_volume(volume)
+            ownership.delete_volume(volume)
 
     def _keep(self, path: str, reason: str) -> None:
         """Name a file that stays."""
@@ -675,7 +658,7 @@ class Storage:
     def drop_temporary(self) -> None:
         """Remove the flattened image of a call that was killed."""
         if self.record["temporary"]:
-            _ownership.drop_temporary(self.record["temporary"])
+            ownership.drop_temporary(self.record["temporary"])
             self.record["temporary"] = None
 
     def drop_sources(self) -> None:
@@ -689,18 +672,18 @@ class Storage:
         if not entries:
             return
         candidates = [
-            _ownership.Candidate(
+            ownership.Candidate(
                 entry["path"],
                 entry["kind"] == "disk" and not entry.get("attached"),
                 inode=tuple(entry["inode"]) if entry["inode"] else None,
                 pool=entry["volume"] and entry["volume"][0],
-                foreign=_ownership.THERE_BEFORE if entry.get("attached") else _ownership.FOREIGN,
+                foreign=ownership.THERE_BEFORE if entry.get("attached") else ownership.FOREIGN,
                 volume=(entry["block_pool"][0], entry["block_pool"][1]) if entry.get("block_pool") else None,
                 key=entry.get("key"),
             )
             for entry in entries
         ]
-        own = _ownership.Ownership(self.source, self.move["uuid"], self.record["name"], candidates, self.move.get("used_elsewhere") or ())
+        own = ownership.Ownership(self.source, self.move["uuid"], self.record["name"], candidates, self.move.get("used_elsewhere") or ())
         own.sort_out()
         own.remove(patient=True)
         kept = {each["path"]: each["reason"] for each in own.kept}

@@ -15,8 +15,8 @@ import fcntl
 import os
 from collections.abc import Iterator
 
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import uptime
-from ansible_collections.drover.compute.plugins.module_utils._ownership import drop_state
+from .._orders.records import uptime
+from .._ownership.ownership import drop_state
 
 
 class Turn:

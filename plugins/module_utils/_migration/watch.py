@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import uptime
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, libvirt
+from .._orders.records import uptime
 
 POLL = 0.3
 
@@ -71,16 +71,16 @@ class Watch:
         while not self._over.wait(POLL):
             try:
                 if conn is None:
-                    conn = _libvirt.open_connection(self.uri)
+                    conn = binding.open_connection(self.uri)
                 self._step(conn.lookupByUUIDString(self.uuid))
             except LibvirtProblem:
                 continue
             except libvirt.libvirtError:
                 # Too early or too late; the next look or the end of the migration settles it.
                 if conn is not None and not _is_alive(conn):
-                    _libvirt.close(conn)
+                    binding.close(conn)
                     conn = None
-        _libvirt.close(conn)
+        binding.close(conn)
 
     def _step(self, domain: Any) -> None:
         if self._abort_asked():

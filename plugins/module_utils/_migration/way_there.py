@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _machine
-from ansible_collections.drover.compute.plugins.module_utils._capabilities import parse_capabilities
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration import shared_ssh
+from .._host.capabilities import parse_capabilities
+from .._libvirt import binding, machine
+from .._libvirt.binding import LibvirtProblem, libvirt
+from . import shared_ssh
 
 
 def open_connection(move: Mapping[str, Any], folder: str | None) -> Any:
@@ -26,11 +26,11 @@ def open_connection(move: Mapping[str, Any], folder: str | None) -> Any:
     :raises LibvirtProblem: it cannot be reached, or it is another machine's.
     """
     uri = move["destination_uri"]
-    conn = shared_ssh.open_connection(uri, folder) if folder else _libvirt.open_connection(uri, keepalive=True)
+    conn = shared_ssh.open_connection(uri, folder) if folder else binding.open_connection(uri, keepalive=True)
     try:
         _refuse_another_machine(conn, move)
     except BaseException:
-        _libvirt.close(conn)
+        binding.close(conn)
         raise
     return conn
 
@@ -45,7 +45,7 @@ def _refuse_another_machine(conn: Any, move: Mapping[str, Any]) -> None:
         raise LibvirtProblem(f"{move['destination_uri']} does not say which machine it is on: {problem}") from problem
     if (found or "").lower() not in expected:
         raise LibvirtProblem(
-            f"{move['destination_uri']} leads to another machine than {move['destination']}: to {name}, {_machine.described([found], None)}, and the store "
-            f"has {_machine.described(expected, None)}. Correct drover_migration_uri of {move['destination']}, or the address that its name has on this "
-            f"host. If the machine was exchanged: {_machine.replace_command(move['destination'])}"
+            f"{move['destination_uri']} leads to another machine than {move['destination']}: to {name}, {machine.described([found], None)}, and the store "
+            f"has {machine.described(expected, None)}. Correct drover_migration_uri of {move['destination']}, or the address that its name has on this "
+            f"host. If the machine was exchanged: {machine.replace_command(move['destination'])}"
         )

@@ -19,38 +19,28 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import (
-    _distribution,
-    _libvirt,
-    _mdevs,
-    _offered,
-    _orders,
-    _power,
-    _snapshot_records,
-)
-from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
-from ansible_collections.drover.compute.plugins.module_utils._bindings import there as far
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration import checks, passthrough, rebinding, snapshots, state, way_there
-from ansible_collections.drover.compute.plugins.module_utils._migration.certificates import certificate_reasons
-from ansible_collections.drover.compute.plugins.module_utils._migration.flags import flags_and_parameters, version_reasons
-from ansible_collections.drover.compute.plugins.module_utils._migration.options import contradictions, merged, time_limit
-from ansible_collections.drover.compute.plugins.module_utils._migration.rebinding import confined, rebound
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import (
-    BEFORE,
-    SETTLED,
-    Records,
-    new_record,
-    same_move,
-    uptime,
-)
-from ansible_collections.drover.compute.plugins.module_utils._migration.state import Seen
-from ansible_collections.drover.compute.plugins.module_utils._migration.storage import Storage, survey
-from ansible_collections.drover.compute.plugins.module_utils._migration.turn import Turn
-from ansible_collections.drover.compute.plugins.module_utils._migration.watch import Watch
-from ansible_collections.drover.compute.plugins.module_utils._ownership import undefine
-from ansible_collections.drover.compute.plugins.module_utils._sources import missing_secrets
-from ansible_collections.drover.compute.plugins.module_utils._xml import keep_prefixes, parse
+from .._bindings import reading
+from .._bindings import there as far
+from .._devices import mdevs
+from .._domain import power
+from .._host import distribution, offered
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, libvirt
+from .._libvirt.xml import keep_prefixes, parse
+from .._orders import orders
+from .._orders.records import BEFORE, SETTLED, Records, new_record, same_move, uptime
+from .._ownership.ownership import undefine
+from .._snapshots import records as _snapshot_records
+from .._storage.sources import missing_secrets
+from . import checks, passthrough, rebinding, snapshots, state, way_there
+from .certificates import certificate_reasons
+from .flags import flags_and_parameters, version_reasons
+from .options import contradictions, merged, time_limit
+from .rebinding import confined, rebound
+from .state import Seen
+from .storage import Storage, survey
+from .turn import Turn
+from .watch import Watch
 
 #: Seconds to wait for two hosts to agree before their disagreement is reported.
 SETTLE = 20
@@ -165,7 +155,7 @@ class Worker:
         self.source_uri = source_uri
         self.records = records
         self._acknowledge = acknowledge or (lambda word: None)
-        self.may_start = may_start and _orders.may_begin(records, self.uuid, move.get("migration"))
+        self.may_start = may_start and orders.may_begin(records, self.uuid, move.get("migration"))
         self._most = most
         self._turn = Turn(records.folder, self.uuid)
         self._check = Turn(records.folder, self.uuid, "checks")
@@ -199,8 +189,8 @@ class Worker:
             self._acknowledge(self.record["status"])
             self._check.leave()
             self._turn.leave()
-            _libvirt.close(self.source)
-            _libvirt.close(self.destination)
+            binding.close(self.source)
+            binding.close(self.destination)
 
     def _break_off(self, reason: str) -> None:
         """End without having found out where the instance is, or before anything was begun."""
@@ -222,7 +212,7 @@ class Worker:
         except (LibvirtProblem, libvirt.libvirtError):
             return
         finally:
-            _libvirt.close(source)
+            binding.close(source)
         if here is None or not here["job"]:
             self.record["source_state"] = state.state_word(here)
 
@@ -261,21 +251,21 @@ class Worker:
             if self.move.get("migration"):
                 # A call that is still on its way must not begin it anew; of a list that cannot be read none does.
                 with contextlib.suppress(LibvirtProblem):
-                    _orders.withdraw(self.records, self.uuid, [self.move["migration"]])
+                    orders.withdraw(self.records, self.uuid, [self.move["migration"]])
         self.save(status=status, message=message, finished_at=time.time(), **changes)
 
     def _connect(self, shared: bool = False) -> None:
         """:param shared: whether the destination's may share its login with that of other moves."""
         self.source = self._open_source(keepalive=True)
         folder = self.records.folder if shared else None
-        self.destination = _libvirt.opened_again(self.move["destination_uri"], lambda: way_there.open_connection(self.move, folder))
+        self.destination = binding.opened_again(self.move["destination_uri"], lambda: way_there.open_connection(self.move, folder))
 
     def _open_source(self, keepalive: bool) -> Any:
         """Open the source's libvirt; one that is away for the seconds of a restart decides nothing."""
         deadline = time.monotonic() + min(RESTART, RECONNECT)
         while True:
             try:
-                return _libvirt.open_connection(self.source_uri, keepalive=keepalive)
+                return binding.open_connection(self.source_uri, keepalive=keepalive)
             except LibvirtProblem:
                 if time.monotonic() >= deadline:
                     raise
@@ -285,8 +275,8 @@ class Worker:
         """New connections in place of broken ones, with patience: a libvirtd may just be restarting."""
         deadline = time.monotonic() + RECONNECT
         while True:
-            _libvirt.close(self.source)
-            _libvirt.close(self.destination)
+            binding.close(self.source)
+            binding.close(self.destination)
             self.source = self.destination = None
             try:
                 self._connect()
@@ -567,14 +557,14 @@ class Worker:
         """Make what the destination must have before the domain comes."""
         storage.make_room(live)
         wanted = passthrough.made_there(self.devices)
-        _mdevs.check(self.destination, wanted, self.uuid, self.move["destination"])
+        mdevs.check(self.destination, wanted, self.uuid, self.move["destination"])
         for each in wanted:
-            _mdevs.make(self.destination, each)
+            mdevs.make(self.destination, each)
 
     def _drop_there(self, storage: Storage) -> None:
         """Remove at the destination what was made there for the domain, which did not come."""
         storage.drop_copies()
-        for each in _mdevs.remove(self.destination, [each["uuid"] for each in passthrough.made_there(self.devices)], self.uuid):
+        for each in mdevs.remove(self.destination, [each["uuid"] for each in passthrough.made_there(self.devices)], self.uuid):
             self.record["leftovers"].append(_mdev_left(each))
 
     # -- the last resort ---------------------------------------------------------------------
@@ -612,8 +602,8 @@ class Worker:
 
     def _shut_down(self, domain: Any) -> None:
         # Somebody may have undefined it since it was checked.
-        _power.refuse_transient(domain)
-        _power.refuse_opposite(domain, "poweroff")
+        power.refuse_transient(domain)
+        power.refuse_opposite(domain, "poweroff")
         # Written first: a run that finds the guest off must know that this move shut it down, and not its user.
         self.save(shut_down=True)
         domain.shutdown()
@@ -636,14 +626,14 @@ class Worker:
         domain = self.source.lookupByUUIDString(self.uuid)
         try:
             if self.record["shut_down"] and here["state"] == "shutoff":
-                _power.boot(domain)
+                power.boot(domain)
                 self._look()
                 return "; it had been shut down and was started again"
             if self.record["escalated"] == "pause" and self.record["was"] == "running" and here["state"] == "paused":
                 domain.resume()
                 self._look()
         except libvirt.libvirtError as exc:
-            return f"; it is {here['state']} and cannot be let run again ({_libvirt.text_of(exc)}): look at it there"
+            return f"; it is {here['state']} and cannot be let run again ({binding.text_of(exc)}): look at it there"
         return ""
 
     def _migrate(self, domain: Any, live: bool, storage: Storage) -> None:
@@ -692,7 +682,7 @@ class Worker:
         :param flattened: targets of copied disks, which have nothing behind them any more.
         """
         numa = self.move.get("numa")
-        emulator = _distribution.emulator_there(self.destination, domain.XMLDesc(0))
+        emulator = distribution.emulator_there(self.destination, domain.XMLDesc(0))
         if numa is None and not flattened and not passthrough.names(self.devices) and emulator is None:
             return {}
         flags = {}
@@ -707,14 +697,14 @@ class Worker:
         there = {name: text if numa is None else bind(text, numa) for name, text in own.items()}
         there = {name: passthrough.with_devices_there(text, self.devices) for name, text in there.items()}
         if emulator is not None:
-            there = {name: _distribution.with_emulator(text, emulator) for name, text in there.items()}
+            there = {name: distribution.with_emulator(text, emulator) for name, text in there.items()}
         if flattened:
             there = {name: _without_backing(text, flattened) for name, text in there.items()}
         return there if there != own else {}
 
     def _explained(self, error: Exception, storage: Storage, live: bool) -> Exception:
-        text = _libvirt.text_of(error)
-        if _libvirt.code_of(error) == libvirt.VIR_ERR_MIGRATE_UNSAFE:
+        text = binding.text_of(error)
+        if binding.code_of(error) == libvirt.VIR_ERR_MIGRATE_UNSAFE:
             cached = [f["path"] for f in storage.files if f["mode"] == "shared" and f["cache"] not in ("none", "directsync")]
             return LibvirtProblem(
                 f"libvirt calls it unsafe ({text}): the file system of {', '.join(cached) or 'its disks'} is shared, but "
@@ -725,7 +715,7 @@ class Worker:
             return Aborted("it was aborted on request")
         if live and self.record["escalated"]:
             return LibvirtProblem(f"it was not done within {self.record['limit']} s{AFTERWARDS[self.record['escalated']]}")
-        if _libvirt.code_of(error) in _OF_SETUP:
+        if binding.code_of(error) in _OF_SETUP:
             advice = [
                 f"{words.format(where=self.move['destination'])}, or leave {option} out"
                 for option, words in ADVICE
@@ -827,14 +817,14 @@ class Worker:
             try:
                 self.destination.lookupByUUIDString(self.uuid).setAutostart(int(self.record["autostart"]))
             except libvirt.libvirtError as exc:
-                notes.append(f"its autostart flag could not be set ({_libvirt.text_of(exc)})")
+                notes.append(f"its autostart flag could not be set ({binding.text_of(exc)})")
         if self.record["files"]:
             storage.drop_sources()
-        elif self.previous is None and _libvirt.is_local(self.source_uri):
+        elif self.previous is None and binding.is_local(self.source_uri):
             storage.name_leftovers(self.destination.lookupByUUIDString(self.uuid).XMLDesc(0))
         storage.drop_temporary()
         storage.drop_probes()
-        kept = _mdevs.remove(self.source, [each["uuid"] for each in self.devices["mdevs"]], self.uuid)
+        kept = mdevs.remove(self.source, [each["uuid"] for each in self.devices["mdevs"]], self.uuid)
         if kept:
             notes.append(f"left at the source: {', '.join(_mdev_left(each) for each in kept)}")
         if self.record["leftovers"]:
@@ -854,11 +844,11 @@ class Worker:
                 _snapshot_records.give_back(conn().lookupByUUIDString(self.uuid))
                 break
             except libvirt.libvirtError as exc:
-                if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN:
+                if binding.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN:
                     break
                 if last:
                     return [
-                        f"libvirt there did not take the records of its snapshots ({_libvirt.text_of(exc)}), and they stay in the metadata of the "
+                        f"libvirt there did not take the records of its snapshots ({binding.text_of(exc)}), and they stay in the metadata of the "
                         f"domain: run drover.compute.instance_snapshot for {self.record['name']}, which gives them to libvirt before anything else"
                     ]
                 # A connection that broke is opened anew by that.
@@ -868,9 +858,9 @@ class Worker:
     def _start_there(self) -> str:
         """Start what was shut down to be moved; the source is known to be without it. Returns what there is to say."""
         try:
-            _power.boot(self.destination.lookupByUUIDString(self.uuid))
+            power.boot(self.destination.lookupByUUIDString(self.uuid))
         except libvirt.libvirtError as exc:
-            return f"it was shut down to be moved and CANNOT BE STARTED there ({_libvirt.text_of(exc)}): start it by hand"
+            return f"it was shut down to be moved and CANNOT BE STARTED there ({binding.text_of(exc)}): start it by hand"
         return f"it was not done within {self.record['limit']} s, so it was shut down, moved cold and started again"
 
     def _resume_there(self, there: Seen) -> Seen:
@@ -938,12 +928,12 @@ def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any]
         reasons += checks.cpu_reasons(source, destination, text)
         reasons += checks.memory_reasons(destination, domain, move["destination"])
         reasons += contradictions(merged(move)) + version_reasons(source, destination, merged(move), move["destination"])
-        if move.get("tls") and _libvirt.is_local(storage.record["source_uri"]):
+        if move.get("tls") and binding.is_local(storage.record["source_uri"]):
             reasons += certificate_reasons(destination, move["destination"])
         if move.get("on_timeout") == "shutdown" and not here["persistent"]:
             reasons.append("on_timeout is shutdown, but it is transient and would be gone once it is shut down: choose another on_timeout")
     where = move["destination"]
-    reasons += _by_both(lambda each: _offered.reasons(destination, each, where), text, next_start)
+    reasons += _by_both(lambda each: offered.reasons(destination, each, where), text, next_start)
     reasons += _by_both(
         lambda each: checks.network_reasons(destination, passthrough.with_devices_there(each, devices), where), text, next_start
     )
@@ -985,8 +975,8 @@ def proven_safe(storage: Storage) -> bool:
 def _reason(error: Exception) -> str:
     if not isinstance(error, libvirt.libvirtError):
         return str(error)
-    text = _libvirt.text_of(error)
-    if _libvirt.domain_of(error) == libvirt.VIR_FROM_RPC:
+    text = binding.text_of(error)
+    if binding.domain_of(error) == libvirt.VIR_FROM_RPC:
         return f"QEMU ended, or the connection to libvirt broke, in the middle ({text})"
     return text
 

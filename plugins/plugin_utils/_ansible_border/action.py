@@ -15,13 +15,13 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables, options, run_identity, terminal, times
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, shown
+from .._common.errors import DroverError
+from .._common.plain import to_plain
+from .._common.validation import MOST, shown
+from .._store import Store
+from . import known_variables, options, run_identity, terminal, times
+from .machines import Machines
+from .remote_module import Hand
 
 STORE_SPEC: dict[str, dict[str, Any]] = {"store_url": {"type": "str", "no_log": True}}
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _probe
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
+from ansible_collections.drover.compute.plugins.module_utils._files import probe
+
+from .._planner import host_answer
 
 #: Time limit of the TCP connection, in seconds.
 PATIENCE = 5
 
 
 def answer(
-    host: str, tried: Mapping[str, Any], variables: Mapping[str, Any], tcp: Callable[[], _probe.Reached] | None = None
+    host: str, tried: Mapping[str, Any], variables: Mapping[str, Any], tcp: Callable[[], probe.Reached] | None = None
 ) -> host_answer.Answer:
     """Judge the answer of a host; look at TCP if the result of a task on it is not conclusive.
 
@@ -25,12 +26,12 @@ def answer(
     :param tcp: returns how the host reacts to TCP, where that was tried meanwhile.
     """
     said = host_answer.read(tried)
-    seen = _probe.Reached(None, "") if said.settled else (tcp or (lambda: by_tcp(host, variables)))()
+    seen = probe.Reached(None, "") if said.settled else (tcp or (lambda: by_tcp(host, variables)))()
     means = host_answer.judge(said, seen.answers)
     refusal = host_answer.refusal(said, seen.closed) if means == host_answer.REFUSED else ""
     return host_answer.Answer(means, " ".join(f"{said.words}\n{seen.words}".split()), seen.answers, refusal)
 
 
-def by_tcp(host: str, variables: Mapping[str, Any]) -> _probe.Reached:
+def by_tcp(host: str, variables: Mapping[str, Any]) -> probe.Reached:
     """Find out if a host answers on its SSH port."""
-    return _probe.reach(str(variables.get("ansible_host") or host), int(variables.get("ansible_port") or 22), PATIENCE)
+    return probe.reach(str(variables.get("ansible_host") or host), int(variables.get("ansible_port") or 22), PATIENCE)

@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import waiting as waits
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late
+from .._common.errors import DroverError, Late
+from . import waiting as waits
 
 #: Seconds beyond its own limit after which a process is ended.
 SPARE = 5

@@ -10,30 +10,26 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import interruption, own_known
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import AnsibleHosts
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
-    SCHEDULER_SPEC,
-    SCHEDULER_VARIABLES,
-    policy_of,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import FAIL, SHUTDOWN, SKIP, DrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import PATIENCE
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports, StartRules
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.under_way import UnderWay
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver, some
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize, Sizes
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, looks
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import read_whole
+from .._common import sizes
+from .._common.errors import DroverError, RunOver, some
+from .._common.plain import to_plain
+from .._common.validation import read_whole
+from .._conductor.drain import FAIL, SHUTDOWN, SKIP, DrainRequest
+from .._conductor.leasing import Leasing
+from .._conductor.migrate import PATIENCE
+from .._conductor.plans import DrainQuestion
+from .._conductor.ports import Ports, StartRules
+from .._conductor.settings import MoveSettings, ResizeSettings
+from .._conductor.under_way import UnderWay
+from .._records.orders import NewSize, Sizes
+from .._scheduler.policy import Policy
+from .._store import Store, looks
+from . import interruption, own_known
+from .action import DroverAction
+from .delegation import AnsibleHosts
+from .lease_holder import Actor
+from .scheduler_options import SCHEDULER_SPEC, SCHEDULER_VARIABLES, policy_of
+from .selecting import SELECTOR_SPEC
 
 #: The variables of ports.StartRules.
 ABSENT, MAX_AGE = "drover_absent_hosts", "drover_start_max_age"

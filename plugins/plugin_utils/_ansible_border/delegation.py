@@ -27,12 +27,12 @@ from ansible.utils.display import Display
 from ansible.utils.sentinel import Sentinel
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import answering, at_once, ssh_ways, terminal
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import variables_of
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import RemoteHand, plain_result
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Discovery
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, NotThisHost, RunOver, Unreachable
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
+from .._common.errors import DroverError, Late, NotThisHost, RunOver, Unreachable
+from .._conductor.ports import Discovery
+from .._planner import host_answer
+from . import answering, at_once, ssh_ways, terminal
+from .action import variables_of
+from .remote_module import RemoteHand, plain_result
 
 #: Time limit in which a living host answers, in seconds.
 ANSWER = 30

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.known_variables import KNOWN, PREFIX
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.playbook_variables import READ
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown
+from .._common.validation import shown
+from .known_variables import KNOWN, PREFIX
+from .playbook_variables import READ
 
 NAMESPACE = "drover.compute."
 #: A playbook that does not read one of these would work on more than its user wants, so that they are refused from any place.

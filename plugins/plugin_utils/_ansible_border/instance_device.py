@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import DeviceRequest, InstanceDevices
+from .._conductor.instance_devices import DeviceRequest, InstanceDevices
+from .action import STORE_SPEC
+from .conducting import ConductorAction
 
 #: The options of all three.
 INSTANCE_SPEC: dict[str, dict[str, Any]] = {

@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, difference
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import keeping
+from .._definitions import keeping
+from .action import STORE_SPEC, DroverAction, difference
 
 #: The options that all of them have.
 KEPT_SPEC: dict[str, dict[str, Any]] = {

@@ -12,8 +12,8 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean, shown
+from .._common.plain import to_plain
+from .._common.validation import did_you_mean, shown
 
 PREFIX = "drover_"
 _NAMES = """

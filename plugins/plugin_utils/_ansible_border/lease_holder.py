@@ -11,7 +11,7 @@ import os
 import re
 import socket
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from .._common.errors import DroverError
 
 
 class Actor:

@@ -11,14 +11,14 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import options, own_known
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import OwnMachines
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import policy_file
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from .._common import validation
+from .._common.errors import DroverError
+from .._common.plain import to_plain
+from .._conductor.own_machines import OwnMachines
+from .._scheduler import policy_file
+from .._scheduler.policy import Policy
+from .._store import Store
+from . import options, own_known
 
 
 def flat(terms: Iterable[Any]) -> list[Any]:

@@ -9,11 +9,12 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _machine
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import identity
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import machine as _machine
+
+from .._common.errors import DroverError
+from .._management_controllers import identity
+from .._store import compute_nodes
+from .._store.engine import Store
 
 
 class Machines:

@@ -10,12 +10,12 @@ from typing import Any
 
 from ansible import constants as C
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import Operations
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import instance_lookup
+from .._common.errors import DroverError
+from .._conductor.instance_operations import InstanceOperations
+from .._conductor.operations import Operations
+from .._store import instance_lookup
+from .conducting import ConductorAction
+from .selecting import SELECTOR_SPEC
 
 #: The instances of such a task.
 CHOICE_SPEC: dict[str, dict[str, Any]] = {

@@ -18,8 +18,8 @@ from typing import Any
 
 from ansible import constants as C
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST
+from .._common.errors import DroverError
+from .._common.validation import MOST
 
 #: What no file and no database takes: the character 0, and halves of surrogate pairs.
 _ODD = re.compile("[\0\ud800-\udfff]")

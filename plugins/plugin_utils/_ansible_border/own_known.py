@@ -13,9 +13,10 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _host_addresses, _machine
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import VARIABLES, Known, OwnMachines
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import host_addresses, machine
+
+from .._conductor.own_machines import VARIABLES, Known, OwnMachines
+from .._store.engine import Store
 
 
 def machines(store: Store, variables: Mapping[str, Any], templar: Any) -> OwnMachines:
@@ -25,7 +26,7 @@ def machines(store: Store, variables: Mapping[str, Any], templar: Any) -> OwnMac
     """
     given = {what: str(templar.template(variables[name]) or "").strip() for what, name in VARIABLES.items() if name in variables}
     said = {what: name for what, name in given.items() if name}
-    return OwnMachines(store, lambda: Known(_machine.here(), macs(), addresses(store.server), said))
+    return OwnMachines(store, lambda: Known(machine.here(), macs(), addresses(store.server), said))
 
 
 def macs(folder: str = "/sys/class/net") -> frozenset[str]:
@@ -49,7 +50,7 @@ def addresses(server: str | None) -> frozenset[str] | None:
         # What cannot be reached is said by the store itself.
         with contextlib.suppress(OSError, UnicodeError):
             found |= {str(each[4][0]).partition("%")[0] for each in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}
-    own = set(_host_addresses.read())
+    own = set(host_addresses.read())
     if found and all(each in own or ipaddress.ip_address(each).is_loopback for each in found):
         return None
     return frozenset(found)

@@ -8,15 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
-    SCHEDULER_SPEC,
-    SCHEDULER_VARIABLES,
-    policy_of,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from .._scheduler.policy import Policy
+from .._store.engine import Connection
+from . import own_known
+from .action import STORE_SPEC, DroverAction
+from .scheduler_options import SCHEDULER_SPEC, SCHEDULER_VARIABLES, policy_of
 
 #: The options of all of them, as in the fragments drover.compute.scheduler and drover.compute.scheduler.show.
 PLAN_INFO_SPEC: dict[str, dict[str, Any]] = {"show": {"type": "bool", "default": False}, **SCHEDULER_SPEC, **STORE_SPEC}

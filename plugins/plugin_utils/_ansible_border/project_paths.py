@@ -9,9 +9,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.run_identity import job_of
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown
+from .._common.errors import DroverError
+from .._common.validation import shown
+from .run_identity import job_of
 
 
 def refuse_outside(path: str, variable: str, extra_vars: Mapping[str, Any]) -> None:

@@ -15,12 +15,12 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import ssh_ways, terminal, waiting
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late, NotThisHost, Unreachable
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook
+from .._common import certainty
+from .._common.errors import Late, NotThisHost, Unreachable
+from .._common.plain import to_plain
+from .._records.outcomes import DomainLook
+from . import ssh_ways, terminal, waiting
+from .machines import Machines
 
 #: It runs no Python there, and only shows that something answers.
 _RAW = "ansible.builtin.raw"

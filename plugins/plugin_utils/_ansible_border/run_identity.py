@@ -14,9 +14,9 @@ from typing import Any
 
 from ansible import context
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.known_variables import YES_OR_NO
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils._records.runs import Run
+from .._common.plain import to_plain
+from .._records.runs import Run
+from .known_variables import YES_OR_NO
 
 #: The variables of the command line that are written down with their values. Of others only the name is: any may be a secret.
 SHOWN = frozenset(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import policy_file
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from .._scheduler import policy_file
+from .._scheduler.policy import Policy
 
 SCHEDULER_SPEC: dict[str, dict[str, Any]] = {
     "policy": {"type": "dict", "default": {}},

@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import Selector
-from ansible_collections.drover.compute.plugins.plugin_utils._store import labels as label_rows
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+from .._common import labels
+from .._common.errors import DroverError
+from .._records.labels import Selector
+from .._store import labels as label_rows
+from .._store.engine import Store
 
 SELECTOR_SPEC: dict[str, dict[str, Any]] = {"selector": {"type": "str"}}
 #: A name that a shell and a list with commas leave as it is.

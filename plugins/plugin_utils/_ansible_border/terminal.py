@@ -11,8 +11,8 @@ import shutil
 from ansible import constants as C
 from ansible.utils.display import Display
 
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import BAD, NOTABLE, Row, folded
+from .._report import formatting
+from .._report.text import BAD, NOTABLE, Row, folded
 
 #: The settings of Ansible that name the colour of a row, red and yellow by default.
 _COLOURS = {BAD: "COLOR_ERROR", NOTABLE: "COLOR_CHANGED"}

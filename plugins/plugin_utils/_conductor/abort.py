@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves, refuse_unknown_whereabouts
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.move_endings import outcome_of
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MoveOrder
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveAnswer, MoveOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._store import instance_lookup, leases
+from .._migrations import orders as migration_orders
+from .._records.orders import MoveOrder
+from .._records.outcomes import MoveAnswer, MoveOutcome
+from .._store import instance_lookup, leases
+from .host_moves import HostMoves, refuse_unknown_whereabouts
+from .move_endings import outcome_of
+from .ports import Ports
 
 # Another run that holds the lease of the host has this time (seconds) to record the aborted moves.
 OTHER_RUN = 60

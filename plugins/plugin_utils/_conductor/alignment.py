@@ -13,29 +13,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.fleet_cpu import FleetCpus
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import DeviceRequest, InstanceDevices
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import Resize, ResizeRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import ResizeSteps, has_arrived
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import ResizeSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import differences, hardware_fields
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions.devices_there import (
-    DISK,
-    GIB,
-    GROWTH,
-    INTERFACE,
-    RESIZE,
-    SETTINGS,
-    Change,
-    Difference,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import ListedInstance, NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize
-from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors, instance_lookup, instances, orders
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from .._common.errors import DroverError
+from .._definitions import differences, hardware_fields
+from .._definitions.devices_there import DISK, GIB, GROWTH, INTERFACE, RESIZE, SETTINGS, Change, Difference
+from .._records.instances import ListedInstance, NamedInstance
+from .._records.orders import NewSize
+from .._store import flavors, instance_lookup, instances, orders
+from .._store.compute_nodes import DEFAULT_URI
+from .fleet_cpu import FleetCpus
+from .instance_devices import DeviceRequest, InstanceDevices
+from .instance_operations import InstanceOperations
+from .ports import Ports
+from .resize import Resize, ResizeRequest
+from .resize_steps import ResizeSteps, has_arrived
+from .settings import ResizeSettings
 
 #: Seconds that a look waits for another call on the same instance.
 PATIENCE = 5

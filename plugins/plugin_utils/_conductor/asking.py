@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Hosts
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from .._common.errors import DroverError
+from .ports import Hand, Hosts
 
 #: A fleet of up to this number of hosts is read as a whole. In a larger fleet only the hosts are
 #: read that the search needs.

@@ -15,21 +15,21 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_source, parse_disk
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting, used_files
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.under_way import BUILDS
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate, Claim
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, compute_nodes, instances, orders
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record, storage_pools
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import is_source, parse_disk
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
+
+from .._common import certainty, resource_classes
+from .._common.errors import DroverError
+from .._placement import claims
+from .._records.claims import Alternate, Claim
+from .._store import bulk, compute_nodes, instances, orders
+from .._store.compute_nodes import DEFAULT_URI
+from .._tracker import domain, record, storage_pools
+from . import starting, used_files
+from .ports import Hand, Ports
+from .removing import Removing
+from .starting import Starting
+from .under_way import BUILDS
 
 #: Seconds that a look waits for the end of a build, beyond the time limit of the build.
 GRACE = 30

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import growth
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacities
-from ansible_collections.drover.compute.plugins.plugin_utils._records.history import Growth
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, flavors, history
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from .._common.errors import DroverError, natural
+from .._planner import growth
+from .._planner.capacity import plan_capacities
+from .._records.history import Growth
+from .._records.hosts import FleetColumns
+from .._records.instances import InstanceAmounts
+from .._scheduler.policy import Policy
+from .._scheduler.request_spec import RequestSpec
+from .._store import clock, flavors, history
+from .._store.engine import Connection
+from . import scheduling
 
 
 def count(connection: Connection, wanted: Sequence[Any], policy: Policy, loss: bool, service_down_time: int = 0) -> list[dict[str, Any]]:

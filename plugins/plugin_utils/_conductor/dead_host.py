@@ -14,18 +14,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple, cast
 
 from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_written
-from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Clock
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import some
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import RAN, blind_nodes, why_lost
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.fencing import OPEN_DISK_CHANGE, UNREAD_HOSTS
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage, Sighting, StorageOfNode
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Binding, Disk, EvacuatedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import HostMigration
-from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, files, orders, services
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Rehearsal, Transactions
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import is_written
+
+from .._common import storage_identity
+from .._common.errors import some
+from .._migrations import claims as migration_claims
+from .._planner.evacuation import RAN, blind_nodes, why_lost
+from .._planner.fencing import OPEN_DISK_CHANGE, UNREAD_HOSTS
+from .._records.hosts import NodeStorage, Sighting, StorageOfNode
+from .._records.instances import Binding, Disk, EvacuatedInstance
+from .._records.orders import HostMigration
+from .._store import evacuations, files, orders, services
+from .._store.engine import Connection, Rehearsal, Transactions
+from .ports import Clock
 
 #: The state of a domain that does not run.
 OFF = "shutoff"

@@ -15,18 +15,19 @@ from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as move_options
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.under_way import COPIES
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity, instance_lookup, leases, orders
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_device
+
+from .._common import certainty
+from .._common.errors import DroverError
+from .._migrations.options import Options
+from .._records.instances import NamedInstance
+from .._store import bulk, continuity, instance_lookup, leases, orders
+from .._store.compute_nodes import DEFAULT_URI
+from .._store.engine import Connection
+from .._tracker import record_device
+from . import used_files
+from .ports import Hand, Ports
+from .removing import Removing
+from .under_way import COPIES
 
 #: Seconds that one call waits for the copy; that a call waits for one of another run; that a run
 #: holds its lease beyond the time limit of the move.

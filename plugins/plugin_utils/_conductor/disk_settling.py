@@ -12,12 +12,12 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.disk_move import DiskMove, DiskMoveRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
-from ansible_collections.drover.compute.plugins.plugin_utils._store import orders, pool_domains
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import storage_pools
+from .._common.errors import DroverError, RunOver
+from .._store import orders, pool_domains
+from .._store.compute_nodes import DEFAULT_URI
+from .._tracker import storage_pools
+from .disk_move import DiskMove, DiskMoveRequest
+from .ports import Ports
 
 
 class DiskSettling:

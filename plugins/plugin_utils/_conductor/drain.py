@@ -15,20 +15,20 @@ import contextlib
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state, starting
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion, count_disks
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import StagedMoves
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver, some
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Occupant, Occupants
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Binding, InstanceSummary
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DrainedHost, DrainResult, MoveOutcome, PrecheckReport
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainMove, DrainPlan, UnmovableInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._report import drain as report
-from ansible_collections.drover.compute.plugins.plugin_utils._store import instances, occupancy, services
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
+from .._common import certainty
+from .._common.errors import DroverError, RunOver, some
+from .._common.validation import host_names
+from .._records.hosts import Occupant, Occupants
+from .._records.instances import Binding, InstanceSummary
+from .._records.outcomes import DrainedHost, DrainResult, MoveOutcome, PrecheckReport
+from .._records.plans import DrainMove, DrainPlan, UnmovableInstance
+from .._report import drain as report
+from .._store import instances, occupancy, services
+from . import host_state, starting
+from .plans import DrainQuestion, count_disks
+from .ports import Ports
+from .settings import MoveSettings
+from .staged_moves import StagedMoves
 
 #: The choices of the operator for instances that cannot move.
 FAIL, SKIP, SHUTDOWN = "fail", "skip", "shutdown"

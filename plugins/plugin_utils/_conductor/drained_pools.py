@@ -12,19 +12,20 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS
-from ansible_collections.drover.compute.plugins.module_utils._volumes import POOLS as VOLUME_POOLS
-from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, pool_drains, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.pool_drain import GIB, Place, PoolDisk, PoolSpace, Taken
-from ansible_collections.drover.compute.plugins.plugin_utils._store import pool_domains
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._store.pool_domains import DomainFacts, NodeFacts
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_pools, sharing_facts, storage_pools
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.record_sharing import DISK
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean
+from ansible_collections.drover.compute.plugins.module_utils._storage.shared_storage import FOLDER_POOLS
+from ansible_collections.drover.compute.plugins.module_utils._storage.volumes import POOLS as VOLUME_POOLS
+
+from .._common import capacity_rule
+from .._common.errors import DroverError, natural
+from .._common.validation import did_you_mean
+from .._placement import allocations, pool_drains, providers
+from .._planner.pool_drain import GIB, Place, PoolDisk, PoolSpace, Taken
+from .._store import pool_domains
+from .._store.compute_nodes import DEFAULT_URI
+from .._store.engine import Connection
+from .._store.pool_domains import DomainFacts, NodeFacts
+from .._tracker import record_pools, sharing_facts, storage_pools
+from .._tracker.record_sharing import DISK
 
 _RUNNING = ("running", "degraded")
 

@@ -15,29 +15,21 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
-    asking,
-    evacuation_forecast,
-    evidence,
-    host_state,
-    returned_host,
-    starting,
-    storage_fencing,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import DeadHost
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import FAIL, EvacuationRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import EvacuationSettling
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, counted
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import EvacuationResult, RestartOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import EvacuationPlan, StayingInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._report.plans import evacuation_lines
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, leases, power, services, storage_fences
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from .._common import certainty
+from .._common.errors import DroverError, counted
+from .._planner import fencing, host_answer
+from .._records.outcomes import EvacuationResult, RestartOutcome
+from .._records.plans import EvacuationPlan, StayingInstance
+from .._report.plans import evacuation_lines
+from .._store import clock, evacuations, leases, power, services, storage_fences
+from .._store.engine import Connection
+from . import asking, evacuation_forecast, evidence, host_state, returned_host, starting, storage_fencing
+from .dead_host import DeadHost
+from .evacuation_request import FAIL, EvacuationRequest
+from .evacuation_restarts import EvacuationRestarts
+from .evacuation_settling import EvacuationSettling
+from .ports import Hand, Ports
+from .starting import Starting
 
 #: Seconds of the lease: the time that a look at the whole fleet may take. A run that ends or is
 #: killed holds no lease.

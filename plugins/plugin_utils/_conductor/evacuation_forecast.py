@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import StorageFencing
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing
+from .._common.errors import DroverError
+from .._planner import fencing
+from .ports import Ports
+from .storage_fencing import StorageFencing
 
 #: The decisions that let a run continue.
 GOES_ON = (fencing.HARD_FENCE, fencing.RESTART, fencing.WORD)

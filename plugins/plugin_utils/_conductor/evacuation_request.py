@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from .._planner import fencing
+from .._scheduler.policy import Policy
 
 #: The choices of the operator for instances that could not be restarted.
 FAIL, SKIP = "fail", "skip"

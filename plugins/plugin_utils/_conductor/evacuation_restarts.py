@@ -15,32 +15,25 @@ from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import passthrough
 from ansible_collections.drover.compute.plugins.module_utils._migration.rebinding import rebound
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import (
-    ARRIVED,
-    LEAVE,
-    LOST,
-    RESTART,
-    RESUME,
-    DeadHost,
-    has_data,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import looked_at
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import columns_for_moves, read_all_columns
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells, claimed_devices
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import RAN, files_of, images_of, plan_evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Sighting, StorageOfNode
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import EvacuatedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import RestartOrder
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook, RestartAnswer, RestartOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainMove, EvacuationPlan, FoundInstance, Restart
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, evacuations, orders
+
+from .._common import certainty
+from .._common.errors import DroverError, some
+from .._migrations import claimed_cells, claimed_devices
+from .._migrations import claims as migration_claims
+from .._planner.evacuation import RAN, files_of, images_of, plan_evacuation
+from .._records.hosts import Sighting, StorageOfNode
+from .._records.instances import EvacuatedInstance
+from .._records.orders import RestartOrder
+from .._records.outcomes import DomainLook, RestartAnswer, RestartOutcome
+from .._records.plans import DrainMove, EvacuationPlan, FoundInstance, Restart
+from .._scheduler.policy import Policy
+from .._store import bulk, clock, evacuations, orders
+from . import starting
+from .dead_host import ARRIVED, LEAVE, LOST, RESTART, RESUME, DeadHost, has_data
+from .evacuation_settling import looked_at
+from .ports import Hand
+from .scheduling import columns_for_moves, read_all_columns
+from .starting import Starting
 
 
 class Starts(TypedDict):

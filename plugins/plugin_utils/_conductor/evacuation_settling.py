@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import ARRIVED, FOUND, LOST, RESTART, DeadHost
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Sighting
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import EvacuatedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import BegunRestart, HostMigration
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import StayingInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, orders
+from .._common import certainty
+from .._common.errors import DroverError
+from .._migrations import claims as migration_claims
+from .._placement import claims
+from .._records.hosts import Sighting
+from .._records.instances import EvacuatedInstance
+from .._records.orders import BegunRestart, HostMigration
+from .._records.outcomes import DomainLook
+from .._records.plans import StayingInstance
+from .._store import evacuations, orders
+from .dead_host import ARRIVED, FOUND, LOST, RESTART, DeadHost
+from .ports import Hand
 
 
 class EvacuationSettling:

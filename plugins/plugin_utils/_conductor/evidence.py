@@ -11,12 +11,12 @@ import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, Unreachable
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, power, services, storage_fences
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from .._common import storage_identity
+from .._common.errors import DroverError, Late, Unreachable
+from .._planner import fencing, host_answer
+from .._store import clock, evacuations, power, services, storage_fences
+from .._store.engine import Connection
+from .ports import Hand, Ports
 
 #: The number of hypervisors that look, and of disks that they look at. Three show that not only one
 #: link is broken; each look may last until its timeout.

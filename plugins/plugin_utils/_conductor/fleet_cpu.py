@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hosts
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import fleet_cpus as planning
-from ansible_collections.drover.compute.plugins.plugin_utils._records.fleet_cpus import Cpu, FleetCpu, Group, HostModel
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, fleet_cpus
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import which_name
+from .._common.errors import DroverError, Unreachable
+from .._common.validation import which_name
+from .._planner import fleet_cpus as planning
+from .._records.fleet_cpus import Cpu, FleetCpu, Group, HostModel
+from .._store import clock, fleet_cpus
+from .._store.compute_nodes import DEFAULT_URI
+from .._store.engine import Store
+from .._tracker import checked_facts
+from .ports import Hosts
 
 
 class Listed(TypedDict):

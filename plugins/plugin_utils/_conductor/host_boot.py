@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hosts
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from .._common.errors import DroverError
+from .ports import Hosts
 
 
 def boot_id(hosts: Hosts, host: str) -> str:

@@ -8,23 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import returned_host, starting
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import NEWS, AskHypervisor, Mover
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.move_endings import UNDONE
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import Progress
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import ACTIVE, Restarts
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MoveOrder, UnopenedOrder
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveAnswer, MoveOutcome, PrecheckReport
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store import migrations_open
+from .._common import certainty
+from .._common.errors import DroverError
+from .._migrations import orders as migration_orders
+from .._migrations.options import Options
+from .._records.orders import MoveOrder, UnopenedOrder
+from .._records.outcomes import MoveAnswer, MoveOutcome, PrecheckReport
+from .._records.plans import Move
+from .._store import migrations_open
+from . import returned_host, starting
+from .migrate import NEWS, AskHypervisor, Mover
+from .move_endings import UNDONE
+from .ports import Hand, Ports
+from .progress import Progress
+from .removing import Removing
+from .restarting import ACTIVE, Restarts
+from .settings import MoveSettings
+from .starting import Starting
 
 AnyOrder = TypeVar("AnyOrder", bound=UnopenedOrder)
 

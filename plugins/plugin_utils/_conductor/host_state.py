@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, drained, evacuations, looks, services
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from .._common.errors import DroverError
+from .._placement import providers
+from .._store import compute_nodes, drained, evacuations, looks, services
+from .._store.engine import Connection
 
 FIELDS = ("disabled", "disabled_reason", "maintenance", "forced_down")
 

@@ -9,19 +9,19 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, compute_nodes, continuity, files, services
+from .._common import certainty
+from .._common.errors import DroverError, natural
+from .._store import bulk, clock, compute_nodes, continuity, files, services
+from .ports import Ports
+from .removing import Removing
 
 #: Seconds of one call of the hypervisor: so often the progress is shown.
 STEP = 10
 #: How many other hypervisors are tried.
 PEERS = 3
-#: Where an image of the controller is, in the folder of instances, until the hypervisor has copied and checked it; see module_utils._image_cache.
+#: Where an image of the controller is, in the folder of instances, until the hypervisor has copied and checked it; see module_utils._images.cache.
 UPLOAD = ".drover-upload-{}"
-#: The folder of the cache, in the folder of instances; as module_utils._image_cache has it.
+#: The folder of the cache, in the folder of instances; as module_utils._images.cache has it.
 CACHE = "_base"
 MIB = 1 << 20
 

@@ -13,17 +13,17 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import LIVE_STATES
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity, instance_lookup, orders
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_device
+from .._common import certainty
+from .._common.errors import DroverError
+from .._planner.movability import LIVE_STATES
+from .._records.instances import NamedInstance
+from .._store import bulk, continuity, instance_lookup, orders
+from .._store.compute_nodes import DEFAULT_URI
+from .._store.engine import Connection
+from .._tracker import record_device
+from . import used_files
+from .ports import Hand, Ports
+from .removing import Removing
 
 #: What is attached, or made larger, as the module _domain_device names it.
 DISK, INTERFACE, CDROM, GROWTH = "disk", "interface", "cdrom", "growth"

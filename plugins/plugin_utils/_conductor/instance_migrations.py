@@ -13,19 +13,19 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import CONFIRM, Difference, Resize, ResizeRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_destination import request
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import decide
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import movability
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import HeldMigration, NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveOutcome, PrecheckReport
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, continuity, instance_lookup
-from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION, RESIZE
+from .._common.errors import DroverError
+from .._planner import movability
+from .._records.instances import HeldMigration, NamedInstance
+from .._records.outcomes import MoveOutcome, PrecheckReport
+from .._records.plans import Move
+from .._store import clock, continuity, instance_lookup
+from .._store.migrations_open import EVACUATION, RESIZE
+from .host_moves import HostMoves
+from .ports import Ports
+from .resize import CONFIRM, Difference, Resize, ResizeRequest
+from .resize_destination import request
+from .scheduling import decide
+from .settings import MoveSettings, ResizeSettings
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,15 +9,15 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.building import Building
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import DOING, NOT_DONE, STOPS, Operations, refuse, starts
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_removal import ResizeRemoval, is_resized
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import InstanceOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._store import continuity, instance_lookup
+from .._common.errors import DroverError
+from .._records.instances import NamedInstance
+from .._records.outcomes import InstanceOutcome
+from .._store import continuity, instance_lookup
+from .building import Building
+from .operations import DOING, NOT_DONE, STOPS, Operations, refuse, starts
+from .ports import Ports
+from .resize_removal import ResizeRemoval, is_resized
+from .starting import Starting
 
 #: Seconds that the work on one instance may take beyond its timeout, and on a host in all.
 SPARE, SPARE_OF_HOST = 30, 300

@@ -13,17 +13,17 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import SnapshotOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity, instance_lookup, orders
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_device
+from .._common import certainty
+from .._common.errors import DroverError
+from .._records.instances import NamedInstance
+from .._records.outcomes import SnapshotOutcome
+from .._store import bulk, continuity, instance_lookup, orders
+from .._store.compute_nodes import DEFAULT_URI
+from .._tracker import record_device
+from . import starting
+from .ports import Hand, Ports
+from .removing import Removing
+from .starting import Starting
 
 MODULE = "_domain_snapshot"
 PRESENT, ABSENT, REVERTED = "present", "absent", "reverted"

@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import leases
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Store
+from .._store import leases
+from .._store.engine import Connection, Store
 
 
 class Leasing:

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import quotas
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import audit
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import unbearable_losses
-from ansible_collections.drover.compute.plugins.plugin_utils._report import view
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, hosts, instances, recent, totals
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from .._placement import quotas
+from .._placement.audit import audit
+from .._planner.capacity import unbearable_losses
+from .._report import view
+from .._scheduler.policy import Policy
+from .._store import evacuations, hosts, instances, recent, totals
+from .._store.engine import Connection
+from . import scheduling
 
 #: Seconds of the past that rates, durations and refusals are of.
 WINDOW = 86400

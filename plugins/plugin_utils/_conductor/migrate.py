@@ -14,20 +14,20 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.move_endings import BEFORE, MoveEndings
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Clock
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import Progress
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import ACTIVE, Restarts
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.under_way import MOVES, UnderWay
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, counted
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, MoveOrder
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveAnswer, MoveOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store import leases, migrations_open
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Store
+from .._common.errors import DroverError, counted
+from .._migrations import claims as migration_claims
+from .._migrations import limits as migration_limits
+from .._migrations import orders as migration_orders
+from .._records.orders import MigrationLimits, MoveOrder
+from .._records.outcomes import MoveAnswer, MoveOutcome
+from .._records.plans import Move
+from .._store import leases, migrations_open
+from .._store.engine import Connection, Store
+from .move_endings import BEFORE, MoveEndings
+from .ports import Clock
+from .progress import Progress
+from .restarting import ACTIVE, Restarts
+from .under_way import MOVES, UnderWay
 
 # How long (seconds) one call on the hypervisor waits.
 WAIT = 10

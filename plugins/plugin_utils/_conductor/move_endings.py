@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Clock
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import Progress
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import ACTIVE, Restarts
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MoveEnds, MoveOrder
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import Copies, MoveAnswer, MoveOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+from .._common import certainty
+from .._migrations import claims as migration_claims
+from .._records.orders import MoveEnds, MoveOrder
+from .._records.outcomes import Copies, MoveAnswer, MoveOutcome
+from .._records.plans import Move
+from .._store.engine import Store
+from .ports import Clock
+from .progress import Progress
+from .restarting import ACTIVE, Restarts
 
 #: How a migration ends that leaves the instance at its source.
 UNDONE = ("failed", "cancelled")

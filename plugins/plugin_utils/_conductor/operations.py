@@ -9,18 +9,18 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import InstanceOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, bulk, continuity, drained, instance_lookup, orders
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record
+from .._common import certainty
+from .._common.errors import DroverError
+from .._placement import claims
+from .._records.instances import NamedInstance
+from .._records.outcomes import InstanceOutcome
+from .._store import actions, bulk, continuity, drained, instance_lookup, orders
+from .._store.compute_nodes import DEFAULT_URI
+from .._tracker import domain, record
+from . import starting
+from .ports import Hand, Ports
+from .removing import Removing
+from .starting import Starting
 
 #: The states that the module domain_power brings domains to.
 POWER = ("running", "stopped", "rebooted")

@@ -15,10 +15,11 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from ansible_collections.drover.compute.plugins.module_utils import _machine
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, own_places
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Store
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import machine as _machine
+
+from .._common.errors import DroverError
+from .._store import evacuations, own_places
+from .._store.engine import Connection, Store
 
 CONTROLLER, STORE = "the controller", "the database server of the store"
 #: The variables that say it: the name of a host or of an instance.

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from .._common.errors import DroverError
 
 #: What a review relies on: the same instances move, in the same way, from the same place to the same place.
 _KEYS = ("uuid", "live", "from_host", "from_node", "host", "node", "provider")

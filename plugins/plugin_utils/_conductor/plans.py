@@ -9,22 +9,21 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import OwnMachines
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import read_fleet, read_whole_fleet
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations.policy import MOST_PRIORITY
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import move_times
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import why_unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import plan_rebalance
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.return_home import plan_return
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import plan_rolling
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Binding, PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import PrecheckReport
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
+from .._common.errors import DroverError
+from .._common.validation import shown
+from .._migrations import limits as migration_limits
+from .._migrations.policy import MOST_PRIORITY
+from .._planner import move_times
+from .._planner.drain import plan_drain
+from .._planner.movability import why_unmovable
+from .._planner.rebalance import plan_rebalance
+from .._planner.return_home import plan_return
+from .._planner.rolling import plan_rolling
+from .._records.hosts import FleetColumns
+from .._records.instances import Binding, PlannedInstance
+from .._records.orders import MigrationLimits
+from .._records.outcomes import PrecheckReport
+from .._records.plans import (
     BlockedHost,
     DiskMove,
     DrainMove,
@@ -37,30 +36,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.plans impo
     RebalancePlan,
     RollingPlan,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._report.plans import (
-    drain_lines,
-    estimate_lines,
-    home_lines,
-    rebalance_lines,
-    rolling_lines,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    addresses,
-    bulk,
-    clock,
-    continuity,
-    local_disks,
-    measured_moves,
-    services,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
-    moved_since,
-    read_instances,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import left_open_for, note_open_resizes
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown
+from .._report.plans import drain_lines, estimate_lines, home_lines, rebalance_lines, rolling_lines
+from .._scheduler.policy import Policy
+from .._store import addresses, bulk, clock, continuity, local_disks, measured_moves, services
+from .._store.engine import Connection
+from .._store.instances_for_plans import moved_since, read_instances
+from .._store.migrations_open import left_open_for, note_open_resizes
+from .own_machines import OwnMachines
+from .scheduling import read_fleet, read_whole_fleet
 
 
 def live_and_last(instances: list[PlannedInstance], own: Mapping[str, str]) -> list[PlannedInstance]:

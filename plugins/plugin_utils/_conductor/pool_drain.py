@@ -14,18 +14,18 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools, pool_proof
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.disk_move import DiskMove, DiskMoveRequest, Steps
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.disk_settling import DiskSettling
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drained_pools import Contents, HostPool
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver, natural
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import pool_drains
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import pool_drain as planner
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.pool_drain import DiskKey, PoolMove, Unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils._report import pool_drain as report
-from ansible_collections.drover.compute.plugins.plugin_utils._store import continuity
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from .._common.errors import DroverError, RunOver, natural
+from .._placement import pool_drains
+from .._planner import pool_drain as planner
+from .._planner.pool_drain import DiskKey, PoolMove, Unmovable
+from .._report import pool_drain as report
+from .._store import continuity
+from .._store.compute_nodes import DEFAULT_URI
+from . import drained_pools, pool_proof
+from .disk_move import DiskMove, DiskMoveRequest, Steps
+from .disk_settling import DiskSettling
+from .drained_pools import Contents, HostPool
+from .ports import Ports
 
 #: Seconds that one call waits for a copy while others run.
 TURN = 2

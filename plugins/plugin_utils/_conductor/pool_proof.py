@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drained_pools import Contents, HostPool
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late, Unreachable
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._store import pool_domains
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from .._common.errors import Late, Unreachable
+from .._placement import allocations, providers
+from .._store import pool_domains
+from .._store.engine import Connection
+from .drained_pools import Contents, HostPool
+from .ports import Ports
+from .removing import Removing
 
 
 class Left(NamedTuple):

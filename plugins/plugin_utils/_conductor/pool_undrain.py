@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import pool_drains
+from .._common.errors import natural
+from .._placement import pool_drains
+from . import drained_pools
+from .ports import Ports
 
 
 def bring_back(ports: Ports, pool: str, hosts: Sequence[str], check_mode: bool = False) -> dict[str, Any]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._certainty import Answer
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import OwnMachines
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.under_way import UnderWay
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Occupants
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+from .._common.certainty import Answer
+from .._common.errors import DroverError
+from .._planner import host_answer
+from .._records.hosts import Occupants
+from .._records.outcomes import DomainLook
+from .._store.engine import Store
+from .leasing import Leasing
+from .own_machines import OwnMachines
+from .under_way import UnderWay
 
 if TYPE_CHECKING:
     # Python 3.10 does not have it in typing.

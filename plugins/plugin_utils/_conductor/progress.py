@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Clock
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_times import SETUP_SECONDS
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MoveOrder
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveAnswer, MoveOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from .._planner.move_times import SETUP_SECONDS
+from .._records.orders import MoveOrder
+from .._records.outcomes import MoveAnswer, MoveOutcome
+from .._report import formatting
+from .ports import Clock
 
 #: Seconds between two lines on one thing that is under way, at least.
 MENTION = 10

@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils._store import decisions
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+from .._scheduler.errors import NoValidHost
+from .._store import decisions
+from .._store.engine import Store
 
 
 @contextlib.contextmanager

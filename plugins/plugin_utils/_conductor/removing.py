@@ -12,12 +12,12 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import asking, used_files
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage
-from ansible_collections.drover.compute.plugins.plugin_utils._store import addresses, files, looks
+from .._common import storage_identity
+from .._common.errors import DroverError, natural, some
+from .._records.hosts import NodeStorage
+from .._store import addresses, files, looks
+from . import asking, used_files
+from .ports import Ports
 
 MODULE = "_file_users"
 #: An entry of used_elsewhere: a path, or a path with the words for who needs it and how.

@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity, scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import Own
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import quotas
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacities
-from ansible_collections.drover.compute.plugins.plugin_utils._report.growth import growth_lines
-from ansible_collections.drover.compute.plugins.plugin_utils._report.host_loss import host_losses, sizes
-from ansible_collections.drover.compute.plugins.plugin_utils._report.plan import plan_view
-from ansible_collections.drover.compute.plugins.plugin_utils._report.projects import projects_view
-from ansible_collections.drover.compute.plugins.plugin_utils._report.view import view
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, instances, overview
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import pools_listing
+from .._placement import quotas
+from .._planner.capacity import plan_capacities
+from .._report.growth import growth_lines
+from .._report.host_loss import host_losses, sizes
+from .._report.plan import plan_view
+from .._report.projects import projects_view
+from .._report.view import view
+from .._scheduler.errors import RequestError
+from .._scheduler.policy import Policy
+from .._scheduler.request_spec import RequestSpec
+from .._store import evacuations, instances, overview
+from .._store.engine import Connection
+from .._tracker import pools_listing
+from . import capacity, scheduling
+from .own_machines import Own
 
 
 def read(

@@ -14,16 +14,16 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Concatenate, NoReturn, ParamSpec
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import MENTION, pause
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import ResizeSteps, Step
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import ResizeSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records import orders
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import continuity, instance_lookup
+from .._common import certainty
+from .._common.errors import DroverError
+from .._records import orders
+from .._records.instances import NamedInstance
+from .._store import continuity, instance_lookup
+from .ports import Ports
+from .progress import MENTION, pause
+from .removing import Removing
+from .resize_steps import ResizeSteps, Step
+from .settings import ResizeSettings
 
 #: How a resize ends.
 CONFIRM, REVERT = "confirm", "revert"

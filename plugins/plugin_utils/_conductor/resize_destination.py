@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import decide, read_specs
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources, Selection
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize, Size, Sizes
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors, numa
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import which_name
+from .._common.errors import DroverError
+from .._common.validation import which_name
+from .._placement import allocations
+from .._records.claims import Resources, Selection
+from .._records.instances import NamedInstance
+from .._records.orders import NewSize, Size, Sizes
+from .._scheduler.errors import NoValidHost
+from .._scheduler.policy import Policy
+from .._store import flavors, numa
+from .._store.engine import Connection
+from .scheduling import decide, read_specs
 
 # What a flavor or a size sets; all else that an instance holds stays with it.
 SIZED = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import refuse
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import resizes
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import Resize
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import InstanceOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._store import continuity, drained, instance_lookup
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+from .._common import certainty
+from .._common.errors import DroverError
+from .._migrations import claims as migration_claims
+from .._migrations import resizes
+from .._placement import claims
+from .._records.instances import NamedInstance
+from .._records.orders import Resize
+from .._records.outcomes import InstanceOutcome
+from .._store import continuity, drained, instance_lookup
+from .._store.engine import Store
+from . import used_files
+from .operations import refuse
+from .ports import Ports
 
 #: What the closed migration says, for people who look later.
 MESSAGE = "Its domain was gone, and the instance was removed."

@@ -13,24 +13,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import rebinding
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, starting, used_files
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_destination import find_destination, size_of, wanted_size
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import ResizeSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import resizes
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import movability
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize, Resize, ResizeTarget, Size
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook
-from ansible_collections.drover.compute.plugins.plugin_utils._store import decisions, instance_lookup, migrations_open, numa
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record
+
+from .._common import certainty, resource_classes
+from .._common.errors import DroverError
+from .._migrations import claims as migration_claims
+from .._migrations import resizes
+from .._migrations.options import Options
+from .._planner import movability
+from .._records.instances import NamedInstance
+from .._records.orders import NewSize, Resize, ResizeTarget, Size
+from .._records.outcomes import DomainLook
+from .._store import decisions, instance_lookup, migrations_open, numa
+from .._store.engine import Connection
+from .._tracker import domain, record
+from . import refusals, starting, used_files
+from .ports import Hand, Ports
+from .resize_destination import find_destination, size_of, wanted_size
+from .settings import ResizeSettings
+from .starting import Starting
 
 #: States of a domain that is off.
 OFF = ("shutoff", "crashed")

@@ -12,8 +12,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Clock
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import UnopenedOrder
+from .._records.orders import UnopenedOrder
+from .ports import Clock
 
 ACTIVE = ("running", "blocked", "paused", "shutdown", "pmsuspended")
 #: How long (seconds) a domain may take to run once it is started.

@@ -8,13 +8,13 @@ A restart is no move: its source knows nothing of it, and its order may still be
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import asking
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import DeadHost
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import EvacuationRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import EvacuationSettling
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import StayingInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations
+from .._records.plans import StayingInstance
+from .._store import evacuations
+from . import asking
+from .dead_host import DeadHost
+from .evacuation_request import EvacuationRequest
+from .evacuation_settling import EvacuationSettling
+from .ports import Ports
 
 
 def settle(

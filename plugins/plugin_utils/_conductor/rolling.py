@@ -23,19 +23,19 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_boot, host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import Drain
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import plan_home
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_records import Records, RollingRecords, Seen
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_request import FAIL, NEEDED, NEVER, RollingRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import StagedMoves
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable, said_once, some
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import Home, RollingRecord
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import BlockedHost, RollingPlan
-from ansible_collections.drover.compute.plugins.plugin_utils._report import rolling as rolling_text
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, instances, occupancy, rolling, services
-from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import open_moves
+from .._common.errors import DroverError, Unreachable, said_once, some
+from .._records.outcomes import Home, RollingRecord
+from .._records.plans import BlockedHost, RollingPlan
+from .._report import rolling as rolling_text
+from .._store import clock, hosts, instances, occupancy, rolling, services
+from .._store.migrations_open import open_moves
+from . import host_boot, host_state
+from .drain import Drain
+from .plans import plan_home
+from .ports import Ports
+from .rolling_records import Records, RollingRecords, Seen
+from .rolling_request import FAIL, NEEDED, NEVER, RollingRequest
+from .staged_moves import StagedMoves
 
 LEASE = PURPOSE = "rolling maintenance"
 #: A run that was killed on this controller is known to be dead. Elsewhere this is how long, in seconds, others wait for it.

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Clock
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import RollingRecord
-from ansible_collections.drover.compute.plugins.plugin_utils._store import rolling
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+from .._records.outcomes import RollingRecord
+from .._store import rolling
+from .._store.engine import Store
+from .ports import Clock
 
 #: The records of all hosts, by host.
 Records = Mapping[str, RollingRecord]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import DrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RollingQuestion
+from .drain import DrainRequest
+from .plans import RollingQuestion
 
 #: When to reboot a host.
 NEEDED, ALWAYS, NEVER = "needed", "always", "never"

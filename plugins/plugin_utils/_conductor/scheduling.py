@@ -12,32 +12,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _spec_names as spec_names
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray
-from ansible_collections.drover.compute.plugins.plugin_utils._numa import stored_hosts
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import provider_uuids
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch, query, response
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, Selection
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import Candidate, HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import is_line
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._store.flavors import read_flavors
-from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import (
-    ALL,
-    RESOURCE_CLASSES,
-    ColumnQuery,
-    read_columns,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._store.images import read_images
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts, read_instances
-from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import note_open_resizes
-from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import ProviderArrays
+from .._common import spec_names
+from .._common.arrays import BoolArray
+from .._numa import stored_hosts
+from .._placement import provider_uuids
+from .._placement.candidates import batch, query, response
+from .._records.claims import Allocations, Selection
+from .._records.hosts import FleetColumns
+from .._records.instances import InstanceAmounts, PlannedInstance
+from .._scheduler import drivers
+from .._scheduler.host_states import Candidate, HostStates
+from .._scheduler.policy import Policy
+from .._scheduler.request_fields import is_line
+from .._scheduler.request_spec import RequestSpec
+from .._store import bulk
+from .._store.engine import Connection
+from .._store.flavors import read_flavors
+from .._store.host_columns import ALL, RESOURCE_CLASSES, ColumnQuery, read_columns
+from .._store.images import read_images
+from .._store.instances_for_plans import read_amounts, read_instances
+from .._store.migrations_open import note_open_resizes
+from .._store.provider_arrays import ProviderArrays
 
 
 def read_specs(connection: Connection, requests: Iterable[Any], policy: Policy | None = None) -> list[RequestSpec]:

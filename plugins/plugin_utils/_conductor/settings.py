@@ -9,11 +9,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import PATIENCE
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from .._migrations.options import Options
+from .._records.orders import MigrationLimits
+from .._records.plans import Move
+from .._scheduler.policy import Policy
+from .migrate import PATIENCE
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import Progress
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveOutcome, PrecheckReport
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
+from .._common.errors import DroverError, RunOver
+from .._records.outcomes import MoveOutcome, PrecheckReport
+from .._records.plans import Move
+from .host_moves import HostMoves
+from .ports import Ports
+from .progress import Progress
+from .settings import MoveSettings
 
 
 class Moved(NamedTuple):

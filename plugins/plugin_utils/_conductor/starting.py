@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, NoReturn
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import asking
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, instance_lookup, looks
+from .._common import certainty
+from .._common.errors import DroverError, natural, some
+from .._store import clock, evacuations, instance_lookup, looks
+from . import asking
+from .ports import Hand, Ports
 
 MODULE = "_domain_sightings"
 #: Seconds for which a look counts in the run that made it.

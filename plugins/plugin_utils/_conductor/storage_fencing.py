@@ -14,13 +14,14 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_written
-from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, Unreachable, some
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, storage_fences
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import is_written
+
+from .._common import storage_identity
+from .._common.errors import DroverError, Late, Unreachable, some
+from .._store import clock, evacuations, storage_fences
+from .._store.engine import Connection
+from . import evidence
+from .ports import Ports
 
 #: Seconds that a host may take to be read before it is let in again.
 READ = 200

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import some
+from .._common.errors import some
 
 #: A clause with the names of instances, by what is done to them.
 MOVES, COPIES, BUILDS = "Moves of {} go on", "Copies of disks of {} go on", "Builds of {} may go on"

@@ -12,15 +12,15 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import Operations
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
-from ansible_collections.drover.compute.plugins.plugin_utils._store import drained, rolling, services, went_down
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
+from .._common.errors import DroverError, RunOver
+from .._common.validation import host_names
+from .._store import drained, rolling, services, went_down
+from . import host_state
+from .host_moves import HostMoves
+from .operations import Operations
+from .ports import Ports
+from .settings import MoveSettings
+from .starting import Starting
 
 #: Seconds that the lease of the host is held beyond what a start may take.
 SPARE = 300

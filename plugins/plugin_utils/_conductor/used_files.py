@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage
-from ansible_collections.drover.compute.plugins.plugin_utils._store import files
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from .._common import storage_identity
+from .._common.errors import DroverError
+from .._records.hosts import NodeStorage
+from .._store import files
+from .._store.engine import Connection
 
 #: The path of a file, and its identity on shared storage; None for a file of its host alone.
 Name = tuple[str, str | None]

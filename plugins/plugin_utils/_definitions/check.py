@@ -8,21 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _spec_names as spec_names
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
-    disk_files,
-    disk_sources,
-    fields,
-    hardware,
-    hardware_fields,
-    requests,
-    tables,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups as placement_groups
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import request_fields
+from .._common import spec_names, validation
+from .._common.errors import DroverError, natural, some
+from .._migrations import policy as move_policy
+from .._placement import server_groups as placement_groups
+from .._scheduler import request_fields
+from . import disk_files, disk_sources, fields, hardware, hardware_fields, requests, tables
 
 #: Returns where an item of a section stands.
 Where = Callable[[Any], str]

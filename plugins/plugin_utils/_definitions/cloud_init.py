@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown
+from .._common.errors import DroverError
+from .._common.validation import shown
 
 #: What user data begin with that cloud-init or cloudbase-init runs, in small letters.
 _BEGINNINGS = (

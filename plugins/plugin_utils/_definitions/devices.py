@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import VNICS
+from .._common.errors import DroverError
+from .._numa.device_requests import VNICS
 
 
 def with_devices(

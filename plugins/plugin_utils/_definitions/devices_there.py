@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, disk_sources, hardware, hardware_there
+from . import disk_files, disk_sources, hardware, hardware_there
 
 GIB = 2**30
 #: What is changed, and how. The first four are kinds of _conductor.instance_devices.DeviceRequest, with the options of their modules.

@@ -8,18 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
-from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import devices_there, hardware_there, requests_there
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions.devices_there import (
-    RESIZE,
-    SETTINGS,
-    Change,
-    Difference,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import ListedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import orders
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
+
+from .._common import labels
+from .._migrations import policy as move_policy
+from .._records.instances import ListedInstance
+from .._store import orders
+from . import devices_there, hardware_there, requests_there
+from .devices_there import RESIZE, SETTINGS, Change, Difference
 
 #: What of a definition is compared; all but vcpus, memory_mb, autostart, policy and labels is known
 #: to the store only. requests_there.py compares the rest of what the scheduler was asked for.

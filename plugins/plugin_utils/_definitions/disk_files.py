@@ -11,7 +11,7 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from .._common.errors import DroverError
 
 SEED = "-seed.iso"
 

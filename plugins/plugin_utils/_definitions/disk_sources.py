@@ -12,19 +12,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._sources import is_here
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import (
-    LIST,
-    LONGEST_PATH,
-    MAPPING,
-    TEXT,
-    WHOLE,
-    Field,
-    Table,
-    absolute,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.module_utils._storage.sources import is_here
+
+from .._common import validation
+from .._common.errors import DroverError
+from .fields import LIST, LONGEST_PATH, MAPPING, TEXT, WHOLE, Field, Table, absolute
 
 #: By protocol the form of its name, an example, and libvirt's word for its secrets.
 _NAMES = {

@@ -19,11 +19,10 @@ try:
 except ImportError:
     YAML = None  # type: ignore[assignment,misc]  # require() says that it is missing
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils import _yaml_errors as yaml_errors
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import tables
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, require
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+from .._common import validation, yaml_errors
+from .._common.errors import DroverError, require
+from .._common.plain import to_plain
+from . import tables
 
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge")}
 

@@ -10,9 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
+from .._common import sizes, validation
+from .._common.errors import DroverError, either
 
 #: The kinds of values, as a sentence names them and as JSON Schema does.
 TEXT, WHOLE, SWITCH, LIST, MAPPING, MIB, GIB, ANY = "text", "whole", "switch", "list", "mapping", "mib", "gib", "any"

@@ -9,8 +9,9 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions.hardware_fields import FLEET
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
+
+from .hardware_fields import FLEET
 
 
 def resolved(text: str, find: Callable[[str | None], Mapping[str, Any]]) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import fields, hardware_fields
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from .._common.errors import DroverError
+from . import fields, hardware_fields
 
 TYPES = ("kvm", "qemu")
 PASSTHROUGH = "host-passthrough"

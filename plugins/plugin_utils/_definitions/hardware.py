@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import hardware_fields as known
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, InvalidSpecs, either
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.cpu_topology import guest_cpu_topology
+from .._common import validation
+from .._common.errors import DroverError, InvalidSpecs, either
+from .._numa.cpu_topology import guest_cpu_topology
+from . import disk_files
+from . import hardware_fields as known
 
 #: What Nova calls true and false, in any case.
 _TRUE, _FALSE = ("1", "t", "true", "on", "y", "yes"), ("0", "f", "false", "off", "n", "no")

@@ -13,21 +13,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import CPU_MODES
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import (
-    ANY,
-    LIST,
-    LONGEST_PATH,
-    MAPPING,
-    SWITCH,
-    TEXT,
-    WHOLE,
-    Field,
-    absolute,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import VNICS
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import CPU_MODES
+
+from .._common import validation
+from .._common.errors import DroverError, either
+from .._numa.device_requests import VNICS
+from .fields import ANY, LIST, LONGEST_PATH, MAPPING, SWITCH, TEXT, WHOLE, Field, absolute
 
 BIOS, UEFI, SECURE_BOOT = "bios", "uefi", "uefi-secure-boot"
 TPM_VERSIONS = ("1.2", "2.0")

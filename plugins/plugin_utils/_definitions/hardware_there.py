@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_interface
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import hardware, hardware_fields
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import parse_interface
+
+from . import hardware, hardware_fields
 
 
 def differing(definition: Mapping[str, Any], root: Element, where: str) -> list[tuple[str, str, str]]:

@@ -9,14 +9,12 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils import _spec_names as spec_names
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import cloud_init, disk_files, guest, hardware, requests, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._store import orders
+from .._common import labels, spec_names, validation
+from .._common.errors import DroverError, natural, some
+from .._migrations import policy as move_policy
+from .._scheduler.request_spec import RequestSpec
+from .._store import orders
+from . import cloud_init, disk_files, guest, hardware, requests, tables
 
 #: The file says where it is, and the store has never seen it: it was placed with another store, or this one came back from a backup.
 UNSEEN = "unseen"

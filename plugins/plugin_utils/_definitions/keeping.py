@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, flavors, images
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from .._placement import server_groups
+from .._store import aggregates, flavors, images
+from .._store.engine import Connection
+from . import check
 
 #: Each section that is kept -> what checks it, in the order in which they are kept.
 CHECKS = {"flavors": check.flavors, "images": check.images, "aggregates": check.aggregates, "server_groups": check.server_groups}

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import hardware_fields
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import request_fields
+from .._common import resource_classes
+from .._common.errors import DroverError
+from .._scheduler import request_fields
+from . import hardware_fields
 
 #: Of a group of resources, as Placement has it.
 _LONGEST_SUFFIX = 64

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions.devices_there import Difference
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import ANY, ISOLATE, LARGE, PREFER, SHARED, SMALL, GuestTopology
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.pinning import topology_of
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
+from .._numa.guest import ANY, ISOLATE, LARGE, PREFER, SHARED, SMALL, GuestTopology
+from .._numa.pinning import topology_of
+from .._numa.request import HostRequest
+from .devices_there import Difference
 
 ALIAS = "pci_passthrough:alias"
 #: Specs that keys of a definition write too. The domain says more of them.

@@ -12,32 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _checksums
+from ansible_collections.drover.compute.plugins.module_utils._files import checksums
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
-from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_sources, guest, hardware_fields
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import (
-    GIB,
-    LIST,
-    LONGEST_PATH,
-    MAPPING,
-    MIB,
-    SWITCH,
-    TEXT,
-    WHOLE,
-    Field,
-    Table,
-    absolute,
-    odd_character,
-    of_file,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import VNICS
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups as placement_groups
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import MAX_INSTANCES
+
+from .._common import labels, validation
+from .._common.errors import DroverError, either
+from .._migrations import policy as move_policy
+from .._numa.device_requests import VNICS
+from .._placement import classes_and_traits
+from .._placement import server_groups as placement_groups
+from .._scheduler.request_spec import MAX_INSTANCES
+from . import disk_sources, guest, hardware_fields
+from .fields import GIB, LIST, LONGEST_PATH, MAPPING, MIB, SWITCH, TEXT, WHOLE, Field, Table, absolute, odd_character, of_file
 
 STATES = ("present", "absent")
 #: What QEMU can take as the backing file of a disk.
@@ -70,8 +56,8 @@ def _disk_path(value: str, place: str) -> str:
 
 
 def _checksum(value: str, place: str) -> str:
-    if _checksums.read(value) is None:
-        known = [f"{name}: and {length} hexadecimal digits" for name, length in _checksums.ALGORITHMS.items()]
+    if checksums.read(value) is None:
+        known = [f"{name}: and {length} hexadecimal digits" for name, length in checksums.ALGORITHMS.items()]
         raise DroverError(f"{place} must be {either(known)}, not {validation.shown(value)}.")
     return value
 

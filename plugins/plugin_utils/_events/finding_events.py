@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._events import event
+from . import event
 
 CAPACITY, AUDIT, REBOOT = "capacity_below_one_loss", "audit_finding", "needs_reboot"
 #: Of a finding of the audit, which is no more than information then.

@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import View
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import policy_file
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, compute_nodes, watched
+from .._common.errors import DroverError
+from .._conductor import capacity
+from .._placement import audit
+from .._scheduler import policy_file
+from .._store import Store, compute_nodes, watched
+from .observations import View
 
 #: Counted where the store has no flavor.
 ONE_MORE = {"name": "1 vCPU, 1 GiB", "vcpus": 1, "memory_mb": 1024, "disk_gb": 0}

@@ -9,9 +9,9 @@ import collections
 import dataclasses
 from collections.abc import Iterable
 
-from ansible_collections.drover.compute.plugins.plugin_utils._events import event
-from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import Answered, Connected, Lost, View
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
+from .._planner import fencing, host_answer
+from . import event
+from .observations import Answered, Connected, Lost, View
 
 #: A host that was lost so often within flap_seconds comes and goes.
 FLAPS = 3

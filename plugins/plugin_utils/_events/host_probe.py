@@ -9,8 +9,8 @@ import asyncio
 import urllib.parse
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import answering
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
+from .._ansible_border import answering
+from .._planner import host_answer
 
 #: Seconds until SSH must be connected, and until it must have ended.
 CONNECT, PATIENCE = 5, 12

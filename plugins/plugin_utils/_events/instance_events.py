@@ -14,8 +14,8 @@ import collections
 import dataclasses
 import shlex
 
-from ansible_collections.drover.compute.plugins.plugin_utils._events import event
-from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import (
+from . import event
+from .observations import (
     CRASHED,
     DESTROYED,
     GONE,

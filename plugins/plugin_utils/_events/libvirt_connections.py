@@ -14,10 +14,11 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._machine import described, plain_uuid, replace_command
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import (
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.machine import described, plain_uuid, replace_command
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
+
+from .._common.errors import DroverError
+from .observations import (
     CRASHED,
     DESTROYED,
     GONE,

@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, check_keys, shown, why_no_uri
+from .._common.errors import DroverError
+from .._common.validation import MOST, check_keys, shown, why_no_uri
 
 DEFAULT_URI = "qemu+ssh://root@{address}/system"
 

@@ -13,23 +13,16 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._events import host_events, host_probe, options
-from ansible_collections.drover.compute.plugins.plugin_utils._events.event import Event
-from ansible_collections.drover.compute.plugins.plugin_utils._events.finding_events import FindingEvents
-from ansible_collections.drover.compute.plugins.plugin_utils._events.fleet_view import FleetView
-from ansible_collections.drover.compute.plugins.plugin_utils._events.host_events import HostEvents
-from ansible_collections.drover.compute.plugins.plugin_utils._events.instance_events import InstanceEvents
-from ansible_collections.drover.compute.plugins.plugin_utils._events.libvirt_connections import Connections
-from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import (
-    Answered,
-    Changed,
-    Connected,
-    Lost,
-    Observation,
-    View,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
+from .._common.errors import DroverError
+from .._planner import host_answer
+from . import host_events, host_probe, options
+from .event import Event
+from .finding_events import FindingEvents
+from .fleet_view import FleetView
+from .host_events import HostEvents
+from .instance_events import InstanceEvents
+from .libvirt_connections import Connections
+from .observations import Answered, Changed, Connected, Lost, Observation, View
 
 #: Connections that are opened, and hosts that are looked at, at a time.
 OPENING, LOOKING = 32, 32

@@ -10,7 +10,7 @@ import re
 import urllib.parse
 from typing import NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from .._common.errors import DroverError
 
 _NAME = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62}))*\.?")
 _FORMS = "Give a name or an IP address, with a port if need be: kvm1-bmc.example.com, 10.0.0.9:623, fd00::20 or [fd00::20]:623."

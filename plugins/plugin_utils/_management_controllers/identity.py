@@ -12,23 +12,23 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection
 
-from ansible_collections.drover.compute.plugins.module_utils import _machine
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import machine
 
 
 def of_text(text: object) -> list[str]:
     """Return the forms of a uuid in text; empty if it is none, or one that all machines of a maker have."""
-    plain = _machine.plain_uuid(text) if isinstance(text, str) else None
+    plain = machine.plain_uuid(text) if isinstance(text, str) else None
     return _orders(uuid.UUID(plain).bytes) if plain else []
 
 
 def of_bytes(data: bytes) -> list[str]:
     """Return the forms of a uuid in the 16 bytes of IPMI; empty as in of_text()."""
-    if len(data) != 16 or _machine.plain_uuid(str(uuid.UUID(bytes=data))) is None:
+    if len(data) != 16 or machine.plain_uuid(str(uuid.UUID(bytes=data))) is None:
         return []
     return list(dict.fromkeys([*_orders(data), *_orders(data[::-1])]))
 
 
-def refusal(host: str, uuids: Collection[str], expected: _machine.Expected | None, own: str, owner: str | None) -> str | None:
+def refusal(host: str, uuids: Collection[str], expected: machine.Expected | None, own: str, owner: str | None) -> str | None:
     """Return why a driver is not that of a host, or None if it is, or if that is not known.
 
     :param uuids: the forms of the uuid that it tells, the usual one first.
@@ -47,11 +47,11 @@ def refusal(host: str, uuids: Collection[str], expected: _machine.Expected | Non
         f"it switches another machine than {host}{f', {owner}' if owner else ''}: it tells the uuid {first}, and {source} {' and '.join(known)}. "
         f"Nothing was sent to it. Correct drover_power_address (or drover_power_resource_id, drover_power_domain) of {host}. If it is the right one "
         f"and tells another uuid than the machine itself, set drover_power_uuid to {first} in the variables of {host}. If the machine was "
-        f"exchanged: {_machine.replace_command(host)}"
+        f"exchanged: {machine.replace_command(host)}"
     )
 
 
-def _known(expected: _machine.Expected | None) -> list[str]:
+def _known(expected: machine.Expected | None) -> list[str]:
     if expected is None:
         return []
     return list(dict.fromkeys([*expected["firmware_uuids"], *expected["system_uuids"], *expected["host_uuids"]]))

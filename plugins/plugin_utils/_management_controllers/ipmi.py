@@ -9,15 +9,9 @@ import socket
 from collections.abc import Callable, Collection
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import identity
-from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.address import Address
-from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.answers import (
-    Busy,
-    Look,
-    Refused,
-    Uncertain,
-    Unreached,
-)
+from . import identity
+from .address import Address
+from .answers import Busy, Look, Refused, Uncertain, Unreached
 
 PORT = 623
 _CHASSIS, _GET_STATUS, _CONTROL = 0x00, 0x01, 0x02

@@ -25,16 +25,9 @@ import urllib.request
 from collections.abc import Callable, Collection, Mapping
 from typing import IO, Any, NoReturn
 
-from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import identity
-from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.address import Address
-from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.answers import (
-    DELAY,
-    Busy,
-    Look,
-    Refused,
-    Uncertain,
-    Unreached,
-)
+from . import identity
+from .address import Address
+from .answers import DELAY, Busy, Look, Refused, Uncertain, Unreached
 
 PORT = 443
 #: Requests, and the reset types that do exactly this. PushPowerButton is in none: what it does depends on the state.

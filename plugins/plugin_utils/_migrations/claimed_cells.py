@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import host_room
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._placement import host_room
+from .._store import bulk, tables
+from .._store.sql import Connection, sa
 
 
 def read(connection: Connection, places: Mapping[str, int | None]) -> dict[str, dict[str, Any]]:

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import passthrough
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import PciRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._store import devices
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
+
+from .._common.errors import DroverError
+from .._numa.device_requests import PciRequest
+from .._numa.request import HostRequest
+from .._store import devices
+from .._store.sql import Connection, Row
 
 
 def read(connection: Connection, ends: Mapping[str, tuple[int | None, int | None]]) -> dict[str, dict[str, Any]]:

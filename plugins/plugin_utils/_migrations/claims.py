@@ -12,19 +12,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import holdings
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations.holdings import Which
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claim_nodes, quotas, server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, OpenedMigration, ResizeTarget
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import Copies
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, bulk, clock, files, migrations_open, orders, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION, RESIZE
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._common import certainty
+from .._common.errors import DroverError
+from .._placement import allocations, claim_nodes, quotas, server_groups
+from .._records.claims import Allocations
+from .._records.orders import MigrationLimits, OpenedMigration, ResizeTarget
+from .._records.outcomes import Copies
+from .._records.plans import Move
+from .._store import actions, bulk, clock, files, migrations_open, orders, tables
+from .._store.migrations_open import EVACUATION, RESIZE
+from .._store.sql import Connection, Row, sa
+from . import holdings
+from . import limits as migration_limits
+from .holdings import Which
 
 UNDER_WAY = tables.OPEN_MIGRATION
 UNMOVABLE = {

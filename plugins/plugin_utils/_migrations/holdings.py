@@ -18,18 +18,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_devices
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, host_room, mdevs, provider_trees
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place, class_ids
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, InventoryKey
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, Resources
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import ResizeTarget
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, numa, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION, RESIZE
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._common import resource_classes
+from .._common.errors import DroverError
+from .._numa.request import HostRequest
+from .._placement import allocations, host_room, mdevs, provider_trees
+from .._placement.claim_destination import ClaimDestinations, Place, class_ids
+from .._placement.inventory import Amounts, InventoryKey
+from .._records.claims import Allocations, Resources
+from .._records.orders import ResizeTarget
+from .._store import bulk, files, numa, tables
+from .._store.migrations_open import EVACUATION, RESIZE
+from .._store.sql import Connection, Row, sa
+from . import claimed_devices
 
 #: Before or after the move.
 Which = Literal["old", "new"]

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, counted, some
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, OpenMove
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION
+from .._common.errors import DroverError, counted, some
+from .._records.orders import MigrationLimits, OpenMove
+from .._records.plans import Move
+from .._store.migrations_open import EVACUATION
 
 #: The most migrations that a sentence names.
 NAMED = 5

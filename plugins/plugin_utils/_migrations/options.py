@@ -11,10 +11,11 @@ from typing import Any
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MovedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import check_keys
+
+from .._common.errors import DroverError
+from .._common.validation import check_keys
+from .._records.orders import MovedInstance
+from .._records.plans import Move
 
 
 class Options:

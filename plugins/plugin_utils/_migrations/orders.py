@@ -10,15 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import passthrough
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells, claimed_devices
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import claim_nodes
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MoveOrder, UnopenedOrder
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, instance_lookup, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+
+from .._common.errors import DroverError
+from .._placement import claim_nodes
+from .._records.orders import MoveOrder, UnopenedOrder
+from .._records.plans import Move
+from .._store import compute_nodes, instance_lookup, tables
+from .._store.compute_nodes import DEFAULT_URI
+from .._store.sql import Connection, sa
+from . import claimed_cells, claimed_devices
+from . import claims as migration_claims
 
 #: The keys that each move of a plan has.
 MOVE_KEYS = ("uuid", "name", "from_host", "host", "live")

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
+
+from .._common import validation
+from .._common.errors import DroverError, either
 
 KEYS = ("move", "on_drain", "priority", "migration")
 #: Of move. cold: shut off for the move, started again after it; live: only while it runs.

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells, claimed_devices
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import Resize, Size, Sizes
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._records.orders import Resize, Size, Sizes
+from .._store import compute_nodes, tables
+from .._store.compute_nodes import DEFAULT_URI
+from .._store.sql import Connection, Row, sa
+from . import claimed_cells, claimed_devices
+from . import orders as migration_orders
 
 
 def describe(connection: Connection, migration_uuid: str) -> Resize:

@@ -9,18 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import (
-    ANY,
-    DEDICATED,
-    ISOLATE,
-    LARGE,
-    REQUIRE,
-    SMALL,
-    GuestCell,
-    GuestTopology,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.host_cpus import HostCpus
+from .._common.arrays import BoolArray, FloatArray, IntArray, np
+from .guest import ANY, DEDICATED, ISOLATE, LARGE, REQUIRE, SMALL, GuestCell, GuestTopology
+from .host_cpus import HostCpus
 
 KIB = 1024
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import Refusal
+from .._common.errors import DroverError
+from .._common.validation import Refusal
 
 # This is far above the CPUs of any host; a typing error must not fill the controller's memory.
 _MOST = 2**16

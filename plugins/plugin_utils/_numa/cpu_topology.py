@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.specs import Specs
+from .._common.errors import InvalidSpecs
+from .specs import Specs
 
 _PARTS = ("sockets", "cores", "threads")
 _NO_LIMIT = 65536

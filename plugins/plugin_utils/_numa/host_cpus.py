@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import ISOLATE
+from .guest import ISOLATE
 
 
 class CpuLayout:

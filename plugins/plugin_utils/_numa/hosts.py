@@ -13,17 +13,17 @@ from itertools import combinations
 from math import comb
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._numa import lacks
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.columns import KIB, CellTable
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import GuestCell, GuestTopology
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.host_cpus import HostCpus
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.matching import can_match
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.columns import DeviceColumns
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.device_specs import read_device_specs
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.pools import HostDevices, Nearness
+from .._common.arrays import BoolArray, IntArray, np
+from .._common.errors import DroverError
+from . import lacks
+from .columns import KIB, CellTable
+from .device_columns import DeviceColumns
+from .device_pools import HostDevices, Nearness
+from .device_specs import read_device_specs
+from .guest import GuestCell, GuestTopology
+from .host_cpus import HostCpus
+from .matching import can_match
+from .request import HostRequest
 
 FITS = ""
 PCI_FILTER, NO_CELLS, NO_THREADS, NO_FIT, PCI_CLAIM = "pci filter", "no host topology", "thread policy", "numa fit", "pci claim"

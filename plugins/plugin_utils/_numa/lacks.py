@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.columns import KIB, CellColumns, CellTable
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import DEDICATED, ISOLATE, LARGE, SMALL, GuestCell, GuestTopology
+from .._common.arrays import np
+from .columns import KIB, CellColumns, CellTable
+from .guest import DEDICATED, ISOLATE, LARGE, SMALL, GuestCell, GuestTopology
 
 _NEAR = "lacks NUMA cells with that room near the requested PCI devices and networks"
 

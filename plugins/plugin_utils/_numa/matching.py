@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import reduce
 from itertools import combinations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, np
+from .._common.arrays import BoolArray, np
 
 
 def can_match(masks: Sequence[BoolArray], counts: Sequence[int]) -> BoolArray:

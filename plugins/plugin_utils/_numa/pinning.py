@@ -10,16 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_numa import NONE
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import (
-    DEDICATED,
-    ISOLATE,
-    MIXED,
-    SHARE,
-    SHARED,
-    GuestCell,
-    GuestTopology,
-)
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa import NONE
+
+from .guest import DEDICATED, ISOLATE, MIXED, SHARE, SHARED, GuestCell, GuestTopology
 
 STRICT = "strict"
 #: The sentence on an instance without a known topology_of(), after its name.

@@ -10,26 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.cpu_topology import read_cpu_topology
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import (
-    DEDICATED,
-    REQUIRE,
-    GuestCell,
-    GuestConstraints,
-    GuestTopology,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.specs import Specs, read_constraints
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.provider_names import group_of
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import (
-    SOCKET,
-    SOCKET_TRAIT,
-    Alias,
-    PciRequest,
-    affinity_policy,
-    request_of_data,
-    requests_of_flavor,
-)
+from .._common.errors import DroverError
+from .cpu_topology import read_cpu_topology
+from .device_providers import group_of
+from .device_requests import SOCKET, SOCKET_TRAIT, Alias, PciRequest, affinity_policy, request_of_data, requests_of_flavor
+from .guest import DEDICATED, REQUIRE, GuestCell, GuestConstraints, GuestTopology
+from .specs import Specs, read_constraints
 
 
 @dataclass(frozen=True)

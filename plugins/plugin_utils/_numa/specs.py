@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.cpu_sets import parse_cpu_set
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import (
+from .._common.errors import InvalidSpecs
+from .cpu_sets import parse_cpu_set
+from .guest import (
     ANY,
     CPU_POLICIES,
     DEDICATED,

@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns, NumaAllocation, PciDevice
+from .._common.errors import node_label
+from .._records.hosts import FleetColumns, NumaAllocation, PciDevice
 
 #: The further columns that the fit needs (store.host_columns.ColumnQuery).
 COLUMNS = frozenset({"numa_cells", "numa_allocations", "pci_devices"})

@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, InventoryKey
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._common.errors import DroverError
+from .._records.claims import Resources
+from .._store import bulk, tables
+from .._store.sql import Connection, Row, sa
+from . import inventory
+from .inventory import Amounts, InventoryKey
 
 INSTANCE, MIGRATION = "INSTANCE", "MIGRATION"
 

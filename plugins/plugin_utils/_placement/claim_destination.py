@@ -9,18 +9,18 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import DoesNotFit
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits as resource_names
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory, provider_trees, providers, server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.device_providers import Chosen, DeviceProviders
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.host_room import HostRoom
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, InventoryKey, ProviderInventory
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, ClaimRequest, Mappings, Resources
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import words_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, pool_names, services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
+from .._common.errors import DroverError
+from .._common.resource_classes import words_of
+from .._numa.hosts import DoesNotFit
+from .._numa.request import HostRequest
+from .._records.claims import Allocations, ClaimRequest, Mappings, Resources
+from .._store import bulk, pool_names, services, tables
+from .._store.sql import Connection, Row
+from . import classes_and_traits as resource_names
+from . import inventory, provider_trees, providers, server_groups
+from .device_providers import Chosen, DeviceProviders
+from .host_room import HostRoom
+from .inventory import Amounts, InventoryKey, ProviderInventory
 
 
 class Place:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import provider_trees
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
+from .._common.errors import DroverError
+from .._records.claims import Alternate
+from .._store import bulk, services, tables
+from .._store.sql import Connection, Row, Select, sa
+from . import provider_trees
 
 #: Rows of compute nodes by host.
 Nodes = Mapping[str, Sequence[Row]]

@@ -14,33 +14,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
-    allocations,
-    claim_nodes,
-    definition_claims,
-    host_room,
-    mdevs,
-    pools_of_claims,
-    quotas,
-    server_groups,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate, Claim, ClaimedPools, ClaimRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    actions,
-    bulk,
-    decisions,
-    evacuations,
-    files,
-    looks,
-    orders,
-    tables,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._common import certainty, resource_classes
+from .._common.errors import DroverError
+from .._numa.request import HostRequest
+from .._records.claims import Alternate, Claim, ClaimedPools, ClaimRequest
+from .._store import actions, bulk, decisions, evacuations, files, looks, orders, tables
+from .._store.sql import Connection, Row, sa
+from . import allocations, claim_nodes, definition_claims, host_room, mdevs, pools_of_claims, quotas, server_groups
+from .claim_destination import ClaimDestinations, Place
 
 BUILDING = "building"
 #: Classes of which no device is made.

@@ -16,11 +16,11 @@ try:
 except ImportError:
     os_resource_classes = os_traits = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, require, some
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, pool_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean
+from .._common.errors import DroverError, require, some
+from .._common.resource_classes import POOL_PREFIX, pool_of
+from .._common.validation import did_you_mean
+from .._store import bulk, tables
+from .._store.sql import Connection, sa
 
 CUSTOM = "CUSTOM_"
 MAX_LENGTH = 255

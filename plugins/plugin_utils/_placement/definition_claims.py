@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import ClaimRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, orders, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._common.errors import DroverError
+from .._records.claims import ClaimRequest
+from .._store import bulk, orders, tables
+from .._store.sql import Connection, sa
 
 #: What of a definition, beside its server group, decides where its instance may be.
 COMPARED = (

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import PciRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import provider_uuids, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import ProviderInventory
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, Mappings, Resources
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._numa.device_requests import PciRequest
+from .._numa.request import HostRequest
+from .._records.claims import Allocations, Mappings, Resources
+from .._store import tables
+from .._store.sql import Connection, Row, sa
+from . import provider_uuids, providers
+from .inventory import ProviderInventory
 
 
 class Chosen(NamedTuple):

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, inventory, provider_trees, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._common.resource_classes import POOL_PREFIX
+from .._store import bulk, tables
+from .._store.sql import Connection, sa
+from . import allocations, inventory, provider_trees, providers
 
 
 class Child(NamedTuple):

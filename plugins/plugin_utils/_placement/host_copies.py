@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.provider_names import key_of
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees, provider_uuids, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._common.errors import node_label
+from .._numa.device_providers import key_of
+from .._store import bulk, services, tables
+from .._store.sql import Connection, Row, sa
+from . import allocations, provider_trees, provider_uuids, providers
 
 
 def add_like(connection: Connection, like: str, names: Sequence[str], now: float) -> None:

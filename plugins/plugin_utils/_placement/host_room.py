@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, node_label
-from ansible_collections.drover.compute.plugins.plugin_utils._numa import pinning, stored_hosts
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import NumaHosts
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import one_time_use, provider_uuids, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import HardwareClaim
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, devices, numa
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
+from .._common.errors import DroverError, node_label
+from .._numa import pinning, stored_hosts
+from .._numa.hosts import NumaHosts
+from .._numa.request import HostRequest
+from .._records.claims import HardwareClaim
+from .._store import compute_nodes, devices, numa
+from .._store.sql import Connection, Row
+from . import one_time_use, provider_uuids, providers
 
 
 class HostRoom:

@@ -13,13 +13,12 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import words_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST
+from .._common import capacity_rule, validation
+from .._common.errors import DroverError
+from .._common.resource_classes import words_of
+from .._common.validation import MOST
+from .._store import bulk, tables
+from .._store.sql import Connection, Row, Select, sa
 
 #: (provider id, class id).
 InventoryKey = tuple[int, int]

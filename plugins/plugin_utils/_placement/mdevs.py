@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ansible_collections.drover.compute.plugins.module_utils import _mdev_uuids as mdev_uuids
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import provider_uuids
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import ClaimedMdev
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from ansible_collections.drover.compute.plugins.module_utils._ownership import mdev_uuids
+
+from .._records.claims import ClaimedMdev
+from .._store import bulk, tables
+from .._store.sql import Connection, Row, sa
+from . import provider_uuids
 
 #: Classes of which no device is made.
 _PLAIN = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection
+from .._store import bulk, tables
+from .._store.sql import Connection
+from . import providers
 
 
 def is_marked(device: Mapping[str, Any]) -> bool:

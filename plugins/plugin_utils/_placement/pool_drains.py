@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
+from .._store import bulk, tables
+from .._store.sql import Connection, Row
+from . import inventory, providers
 
 #: The uuid of a provider, and its resource class.
 Place = tuple[str, str]

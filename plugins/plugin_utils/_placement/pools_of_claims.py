@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import ClaimedPools
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
+from .._common.resource_classes import POOL_PREFIX
+from .._records.claims import ClaimedPools
+from .._store import compute_nodes
+from .._store.sql import Connection, Row
 
 
 def read(connection: Connection, nodes: Mapping[str, Row], resources: Mapping[str, Mapping[str, int]]) -> dict[str, ClaimedPools]:

@@ -9,11 +9,11 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits, provider_query, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.query import Group
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import InventoryFields, ProviderInventory, fields_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
+from .._store import bulk, tables
+from .._store.sql import Connection, Row, Select, sa
+from . import classes_and_traits, provider_query, providers
+from .candidates.query import Group
+from .inventory import InventoryFields, ProviderInventory, fields_of
 
 
 class InventoryDescription(InventoryFields):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import query as language
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import query_string
+from .candidates import query as language
+from .candidates import query_string
 
 
 def parse(required: Any = None, member_of: Any = None, resources: Any = None) -> language.Group:

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.providers import grouped, inventories
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import SHARES
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._store import bulk, tables
+from .._store.provider_arrays import SHARES
+from .._store.sql import Connection, Row, sa
+from . import providers
+from .providers import grouped, inventories
 
 
 class Supply:

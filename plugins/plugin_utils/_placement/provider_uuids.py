@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.provider_names import is_reported, key_of
+from .._numa.device_providers import is_reported, key_of
 
 # Of our own, so that no uuid made from the same text elsewhere is taken for one of these.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/nested-providers")

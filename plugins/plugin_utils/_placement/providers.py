@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import InventoryFields, while_drained
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._common import resource_classes
+from .._common.errors import DroverError
+from .._store import bulk, tables
+from .._store.sql import Connection, Row, sa
+from . import inventory
+from .inventory import InventoryFields, while_drained
 
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 #: The inventories of a compute node that discovery writes; those of other classes are the operator's.

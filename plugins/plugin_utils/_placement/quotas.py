@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, ClaimRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, pool_names, quotas, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION, RESIZE
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._common import resource_classes
+from .._common.errors import DroverError
+from .._records.claims import Allocations, ClaimRequest
+from .._store import bulk, pool_names, quotas, tables
+from .._store.migrations_open import EVACUATION, RESIZE
+from .._store.sql import Connection, Row, sa
+from . import allocations
 
 #: Nova's limits that are no resource class.
 INSTANCES, CORES, RAM = "instances", "cores", "ram"

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claim_nodes, host_room
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, devices, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._numa.request import HostRequest
+from .._records.claims import Alternate
+from .._records.plans import Move
+from .._store import bulk, devices, tables
+from .._store.sql import Connection, sa
+from . import allocations, claim_nodes, host_room
+from .claim_destination import ClaimDestinations, Place
 
 
 def relocate(connection: Connection, moves: Sequence[Move], requests: Mapping[str, HostRequest], now: float) -> None:

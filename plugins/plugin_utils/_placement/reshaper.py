@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, providers, selections
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory as placement_inventory
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import class_ids
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, InventoryFields, fields_of
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import words_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._common import validation
+from .._common.errors import DroverError
+from .._common.resource_classes import words_of
+from .._store import bulk, tables
+from .._store.sql import Connection, sa
+from . import allocations, providers, selections
+from . import inventory as placement_inventory
+from .claim_destination import class_ids
+from .inventory import Amounts, InventoryFields, fields_of
 
 #: Consumers as people give them: {uuid: {allocations {provider name or uuid: {class: amount}}, and maybe project, user,
 #: type, consumer_generation (None: it has to be new)}}.

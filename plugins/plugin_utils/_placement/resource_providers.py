@@ -11,21 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
-    classes_and_traits,
-    provider_info,
-    provider_trees,
-    providers,
-    usages,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory as inventory_values
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import InventoryFields, fields_of
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.provider_info import ProviderDescription
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean, read_uuid
+from .._common import capacity_rule
+from .._common.errors import DroverError, some
+from .._common.validation import did_you_mean, read_uuid
+from .._store import bulk, tables
+from .._store.sql import Connection, Row, sa
+from . import classes_and_traits, provider_info, provider_trees, providers, usages
+from . import inventory as inventory_values
+from .inventory import InventoryFields, fields_of
+from .provider_info import ProviderDescription
 
 MAX_NAME = 200
 #: Standard traits of what a hypervisor can do, which only discovery knows.

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate, ClaimRequest, Resources
+from .._common import validation
+from .._common.errors import DroverError
+from .._numa.request import HostRequest
+from .._records.claims import Alternate, ClaimRequest, Resources
+from . import allocations, server_groups
 
 _LONGEST = 255
 

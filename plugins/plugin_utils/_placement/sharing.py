@@ -13,10 +13,10 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, inventory, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import SHARES
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._store import bulk, tables
+from .._store.provider_arrays import SHARES
+from .._store.sql import Connection, Row, sa
+from . import allocations, inventory, providers
 
 PREFIXES = ("pool/", "ip/")
 #: Of the name of a provider that an operator makes.

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
+from .._common.errors import DroverError, some
+from .._store import bulk, tables
+from .._store.sql import Connection, Row, Select, sa
 
 NOBODY = "(none)"
 GROUPS = ("provider", "project", "user", "consumer_type")

@@ -11,19 +11,19 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import packing
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import CandidateBuilder, packing_state_of
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState, Placed, Rejection
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import CapacityPlan, HostCapacity, HostLoss
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.numa_topology_filter import NUMATopologyFilter
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import GroupState, HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from .._common.arrays import BoolArray, FloatArray, IntArray, np
+from .._common.errors import natural
+from .._records.hosts import FleetColumns
+from .._records.instances import InstanceAmounts
+from .._records.plans import CapacityPlan, HostCapacity, HostLoss
+from .._scheduler.host_filters.numa_topology_filter import NUMATopologyFilter
+from .._scheduler.host_states import GroupState, HostStates
+from .._scheduler.policy import Policy
+from .._scheduler.request_spec import RequestSpec
+from . import packing
+from .destinations import CandidateBuilder, packing_state_of
+from .migration_candidates import MigrationCandidate
+from .packing_state import PackingState, Placed, Rejection
 
 
 def plan_capacity(

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate, spec_of
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_to_shut_down, why_unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Limit
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import ServerGroupRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from .._common.arrays import np
+from .._records.instances import InstanceAmounts, PlannedInstance
+from .._scheduler.filtering import Limit
+from .._scheduler.host_states import HostStates
+from .._scheduler.policy import Policy
+from .._scheduler.request_fields import ServerGroupRequest
+from .._scheduler.request_spec import RequestSpec
+from .migration_candidates import MigrationCandidate, spec_of
+from .movability import is_to_shut_down, why_unmovable
+from .packing_state import PackingState
 
 #: No move goes to a host that these filters reject, even if the policy leaves them out: the claim
 #: would refuse it, or the instance would land on a host that is being emptied itself.

@@ -7,29 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError, natural
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import greedy
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import NEEDED_FILTERS, CandidateBuilder, may_step_aside
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain_solver import DrainSolver, Solution, undo_all
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate, Unit
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_live, is_to_shut_down, why_unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_order import plan_waves
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_times import Rates, expect
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.unmovable import Explainer, summary, unmovable_instance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
-    DrainMove,
-    DrainPlan,
-    Exclusions,
-    MoveLimits,
-    UnmovableInstance,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, pool_of
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import check_keys, check_whole, unknown_host
+from .._common.errors import PlanError, natural
+from .._common.resource_classes import POOL_PREFIX, pool_of
+from .._common.validation import check_keys, check_whole, unknown_host
+from .._records.claims import Allocations
+from .._records.hosts import FleetColumns
+from .._records.instances import PlannedInstance
+from .._records.plans import DrainMove, DrainPlan, Exclusions, MoveLimits, UnmovableInstance
+from .._scheduler.host_states import HostStates
+from .._scheduler.policy import Policy
+from . import greedy
+from .destinations import NEEDED_FILTERS, CandidateBuilder, may_step_aside
+from .drain_solver import DrainSolver, Solution, undo_all
+from .migration_candidates import MigrationCandidate, Unit
+from .movability import is_live, is_to_shut_down, why_unmovable
+from .move_order import plan_waves
+from .move_times import Rates, expect
+from .unmovable import Explainer, summary, unmovable_instance
 
 LIMITS = ("per_source", "per_destination", "total", "bandwidth_mib")
 

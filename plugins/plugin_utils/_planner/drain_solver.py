@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import greedy, infeasibility, milp, packing, relocation_search
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate, Place, Unit, by_memory
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import Found, PackingState, Placed, Step
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import ask_filter
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from .._scheduler.filtering import ask_filter
+from .._scheduler.host_states import HostStates
+from .._scheduler.policy import Policy
+from .._scheduler.request_spec import RequestSpec
+from . import greedy, infeasibility, milp, packing, relocation_search
+from .migration_candidates import MigrationCandidate, Place, Unit, by_memory
+from .packing_state import Found, PackingState, Placed, Step
 
 #: The method of a plan with the destinations that the scheduler would choose.
 AS_WEIGHED = "as the policy weighs"

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns, NodeStorage, StorageOfNode
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Disk, EvacuatedInstance, PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainMove, StayingInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from .._common import storage_identity
+from .._records.hosts import FleetColumns, NodeStorage, StorageOfNode
+from .._records.instances import Disk, EvacuatedInstance, PlannedInstance
+from .._records.plans import DrainMove, StayingInstance
+from .._scheduler.policy import Policy
+from .drain import plan_drain
 
 #: States of a domain that ran when its host died: its memory is lost, and the instance is started.
 RAN = ("running", "blocked", "paused", "pmsuspended", "nostate")

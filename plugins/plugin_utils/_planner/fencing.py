@@ -13,8 +13,8 @@ import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, refuse_unknown_rules
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
+from .._common.errors import DroverError, refuse_unknown_rules
+from . import host_answer
 
 #: The next step.
 NOTHING, SOFT_FENCE, WAIT, HARD_FENCE, WORD, RESTART = "nothing", "soft_fence", "wait", "hard_fence", "word", "restart"

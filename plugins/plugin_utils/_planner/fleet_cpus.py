@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
-from ansible_collections.drover.compute.plugins.plugin_utils._records.fleet_cpus import FleetCpu, Group, HostModel
+from .._common.errors import DroverError, some
+from .._records.fleet_cpus import FleetCpu, Group, HostModel
 
 #: The command that changes the recorded CPU.
 RENEW = "ansible-playbook drover.compute.fleet_cpu -e drover_fleet_cpu_renew=true"

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate, Place, Unit, by_memory
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import Ranking, RequestClass
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Limit
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from .._common.arrays import np
+from .._scheduler.filter_scheduler import Ranking, RequestClass
+from .._scheduler.filtering import Limit
+from .._scheduler.host_states import HostStates
+from .._scheduler.policy import Policy
+from .migration_candidates import MigrationCandidate, Place, Unit, by_memory
 
 
 def weighed_attempt(states: HostStates, units: Iterable[Unit], policy: Policy) -> tuple[list[Place], list[Unit]]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils._records.history import DayTotal, Growth
+from .._common.arrays import np
+from .._records.history import DayTotal, Growth
 
 #: The number of days for the line, and the least number of them.
 DAYS, LEAST = 60, 7

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState
+from .._common.arrays import FloatArray, IntArray, np
+from .packing_state import PackingState
 
 #: The number of sources that are compared exactly at a time, and the number of destinations of
 #: each, the most promising ones.

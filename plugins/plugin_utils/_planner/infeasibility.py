@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import NearestHost
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import label_of
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import number
+from .._common.arrays import IntArray, np
+from .._common.resource_classes import label_of
+from .._records.plans import NearestHost
+from .._scheduler.capacity import number
+from .packing_state import PackingState
 
 
 class Shortage(NamedTuple):

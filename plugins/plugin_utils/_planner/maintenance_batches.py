@@ -12,10 +12,10 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import packing
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import Load, PackingState, Placed
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.shortlists import Shortlists
+from .._common.arrays import BoolArray, FloatArray, IntArray, np
+from . import packing
+from .packing_state import Load, PackingState, Placed
+from .shortlists import Shortlists
 
 #: All items of a batch are placed again when a host does not fit in, if items times nodes are at
 #: most this number.

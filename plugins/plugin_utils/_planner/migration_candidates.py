@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import to_resources
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Limit
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from .._common.resource_classes import to_resources
+from .._records.instances import InstanceAmounts
+from .._scheduler.filtering import Limit
+from .._scheduler.request_spec import RequestSpec
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Literal
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import Found, PackingState, Placed, Step
+from .._common.arrays import IntArray, np
+from .packing_state import Found, PackingState, Placed, Step
 
 AVAILABLE = importlib.util.find_spec("highspy") is not None
 NOT_INSTALLED = (

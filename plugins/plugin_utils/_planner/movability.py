@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.pinning import UNKNOWN, topology_of
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import request_of_data
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import MOVING_DISKS, Binding, HostDevice, PlannedInstance
+from .._common.errors import PlanError
+from .._numa.device_requests import request_of_data
+from .._numa.pinning import UNKNOWN, topology_of
+from .._records.instances import MOVING_DISKS, Binding, HostDevice, PlannedInstance
 
 #: States of a domain that moves without being stopped (N9.2: running or paused).
 LIVE_STATES = ("running", "blocked", "paused")

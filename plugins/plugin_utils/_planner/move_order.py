@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import MoveLimits, PlannedMove
+from .._records.hosts import FleetColumns
+from .._records.plans import MoveLimits, PlannedMove
 
 #: A list of moves of one kind of plan.
 AnyMove = TypeVar("AnyMove", bound=PlannedMove)

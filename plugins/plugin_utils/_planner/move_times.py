@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MeasuredMove
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import LocalDisks, PlannedMove
+from .._records.outcomes import MeasuredMove
+from .._records.plans import LocalDisks, PlannedMove
 
 #: The rate without a measurement and without a limit, MiB per second: the rate of a link of 1
 #: Gbit/s.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState, Placed
+from .._common.arrays import FloatArray, IntArray, np
+from .packing_state import PackingState, Placed
 
 #: The number of times that items without a node are put first in the order for a new attempt.
 RETRIES = 5

@@ -10,21 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.provider_load import Part, ProviderLoad
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import AggregateCapacityFilter, CapacityFilter, ClassFilter
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Filtering, ask_filter
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_counts import HostCounts
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.server_group_affinity_filter import (
-    ServerGroupAffinityFilter,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.server_group_anti_affinity_filter import (
-    ServerGroupAntiAffinityFilter,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from .._common.arrays import BoolArray, IntArray, np
+from .._scheduler.capacity import AggregateCapacityFilter, CapacityFilter, ClassFilter
+from .._scheduler.filtering import Filtering, ask_filter
+from .._scheduler.host_counts import HostCounts
+from .._scheduler.host_filters.server_group_affinity_filter import ServerGroupAffinityFilter
+from .._scheduler.host_filters.server_group_anti_affinity_filter import ServerGroupAntiAffinityFilter
+from .._scheduler.host_states import HostStates
+from .._scheduler.policy import Policy
+from .._scheduler.request_spec import RequestSpec
+from .migration_candidates import MigrationCandidate
+from .provider_load import Part, ProviderLoad
 
 #: {item: row of its node}.
 Placed = dict[int, int]

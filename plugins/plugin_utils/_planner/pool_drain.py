@@ -15,7 +15,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
+from .._common import capacity_rule
 
 GIB = 2**30
 

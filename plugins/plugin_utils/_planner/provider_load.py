@@ -8,9 +8,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.provider_columns import ProviderColumns
+from .._common import capacity_rule
+from .._common.arrays import BoolArray, IntArray, np
+from .._scheduler.provider_columns import ProviderColumns
 
 #: An amount of the class, and the number of the provider that gives it.
 Part = tuple[int, int]

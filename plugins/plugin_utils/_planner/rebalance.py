@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError, counted
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import may_step_aside, packing_state_of
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.imbalance import BestMove, Score
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_live
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_order import plan_waves
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_times import Rates, expect
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState, Placed
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import MoveLimits, PlannedMove, RebalanceMove, RebalancePlan
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from .._common.arrays import np
+from .._common.errors import PlanError, counted
+from .._records.hosts import FleetColumns
+from .._records.instances import PlannedInstance
+from .._records.plans import MoveLimits, PlannedMove, RebalanceMove, RebalancePlan
+from .._scheduler.host_states import HostStates
+from .._scheduler.policy import Policy
+from .destinations import may_step_aside, packing_state_of
+from .imbalance import BestMove, Score
+from .movability import is_live
+from .move_order import plan_waves
+from .move_times import Rates, expect
+from .packing_state import PackingState, Placed
 
 #: Moves are planned only if the score is above this.
 THRESHOLD = 0.01

@@ -9,9 +9,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import packing
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import Found, PackingState, Placed, Step
+from .._common.arrays import BoolArray, IntArray, np
+from . import packing
+from .packing_state import Found, PackingState, Placed, Step
 
 #: The maximum of moves that depend on each other: X makes room for Y, which makes room for the
 #: item.

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import packing_state_of
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_to_shut_down, why_unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_order import plan_waves
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_times import Rates, expect
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import move_of
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import HomePlan, MoveLimits, PlannedMove
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from .._records.hosts import FleetColumns
+from .._records.instances import PlannedInstance
+from .._records.plans import HomePlan, MoveLimits, PlannedMove
+from .._scheduler.host_states import HostStates
+from .._scheduler.policy import Policy
+from .destinations import packing_state_of
+from .movability import is_to_shut_down, why_unmovable
+from .move_order import plan_waves
+from .move_times import Rates, expect
+from .rebalance import move_of
 
 
 def plan_return(

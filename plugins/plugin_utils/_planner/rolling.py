@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import packing_state_of
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.maintenance_batches import Batch, MaintenanceFleet
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_to_shut_down, why_unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import RollingPlan
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import unknown_host
+from .._common.validation import unknown_host
+from .._records.hosts import FleetColumns
+from .._records.instances import PlannedInstance
+from .._records.plans import RollingPlan
+from .._scheduler.host_states import HostStates
+from .._scheduler.policy import Policy
+from .destinations import packing_state_of
+from .maintenance_batches import Batch, MaintenanceFleet
+from .movability import is_to_shut_down, why_unmovable
 
 #: The maximum of hosts that are distributed in vain in the search for fewer batches.
 IN_VAIN = 5000

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import packing
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState, Placed
+from .._common.arrays import FloatArray, IntArray, np
+from . import packing
+from .packing_state import PackingState, Placed
 
 #: The number of nodes that are kept for each kind of items.
 LENGTH = 64

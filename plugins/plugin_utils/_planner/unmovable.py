@@ -9,19 +9,15 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, some
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import greedy, infeasibility, packing, relocation_search
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain_solver import DrainSolver, Solution, undo_all
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate, Unit
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import why_keep_running
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceSummary, PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
-    Exclusions,
-    NearestHost,
-    UnmovableInstance,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.explanation import explain_failure
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import filter_hosts
+from .._common.errors import natural, some
+from .._records.instances import InstanceSummary, PlannedInstance
+from .._records.plans import Exclusions, NearestHost, UnmovableInstance
+from .._scheduler.explanation import explain_failure
+from .._scheduler.filtering import filter_hosts
+from . import greedy, infeasibility, packing, relocation_search
+from .drain_solver import DrainSolver, Solution, undo_all
+from .migration_candidates import MigrationCandidate, Unit
+from .movability import why_keep_running
 
 #: A remedy is searched for this number of units; for the others only the shortage is named.
 WAYS_OUT = 8

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     # Python 3.10 does not have it in typing.
     from typing_extensions import NotRequired
 
-    from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray
+    from .._common.arrays import BoolArray, FloatArray, IntArray
 
 
 class ServiceState(Protocol):

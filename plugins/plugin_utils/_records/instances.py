@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations
+from .claims import Allocations
 
 if TYPE_CHECKING:
     # Python 3.10 does not have it in typing.

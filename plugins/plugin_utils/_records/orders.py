@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Disk
+from .claims import Resources
+from .hosts import NodeStorage
+from .instances import Disk
 
 if TYPE_CHECKING:
     # Python 3.10 does not have it in typing.

@@ -7,13 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Binding, InstanceSummary
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
-    DrainPlan,
-    EvacuationPlan,
-    StayingInstance,
-    UnmovableInstance,
-)
+from .instances import Binding, InstanceSummary
+from .plans import DrainPlan, EvacuationPlan, StayingInstance, UnmovableInstance
 
 if TYPE_CHECKING:
     # Python 3.10 does not have it in typing.

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceSummary
+from .claims import Allocations
+from .instances import InstanceSummary
 
 if TYPE_CHECKING:
     # Python 3.10 does not have it in typing.

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
-from ansible_collections.drover.compute.plugins.plugin_utils._report.anchor import command
-from ansible_collections.drover.compute.plugins.plugin_utils._report.formatting import count, number
-from ansible_collections.drover.compute.plugins.plugin_utils._report.migrations import UNDER_WAY
+from .._common.errors import natural
+from .anchor import command
+from .formatting import count, number
+from .migrations import UNDER_WAY
 
 EVACUATE = "ansible-playbook drover.compute.evacuate -e drover_host={} --check"
 DISCOVER_ONE = "ansible-playbook drover.compute.discover --limit {},localhost"

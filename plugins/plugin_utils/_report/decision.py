@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._report.explanation import reasons
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import place
+from . import formatting
+from .explanation import reasons
+from .text import place
 
 #: What a decision was for, in words.
 PURPOSES = {"place": "placement", "resize": "resize", "migrate": "cold migration"}

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import counted, said_once
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Arrival, Occupant, Occupants
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import UnmovableInstance
+from .._common.errors import counted, said_once
+from .._records.hosts import Arrival, Occupant, Occupants
+from .._records.plans import UnmovableInstance
 
 
 def cannot_move(hosts: Sequence[str], staying: Sequence[UnmovableInstance], said: Sequence[str]) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_labels
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import Weigher, find
+from .._common.errors import node_labels
+from .._scheduler.components import Weigher, find
+from . import formatting
 
 #: From this normalised value on a host is the best of all; values are kept with six digits.
 _HIGHEST = 1 - 1e-6

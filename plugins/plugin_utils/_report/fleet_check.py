@@ -13,10 +13,11 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.module_utils import _drivers as drivers
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import drivers
 from ansible_collections.drover.compute.plugins.module_utils._migration.options import TIMEOUT_PER_GIB, time_limit
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
+
+from .._common.errors import DroverError
+from .._migrations.options import Options
 
 ERROR, WARNING = "error", "warning"
 #: Seconds that a clock may be ahead or behind: more of it makes certificates and times in the store wrong.

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import some
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from .._common.errors import some
+from . import formatting
 
 EMPTY = "No CPU of the fleet is kept: the first instance with cpu: fleet makes it."
 

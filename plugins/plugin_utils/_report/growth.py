@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.history import Growth
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import words_of
+from .._common.resource_classes import words_of
+from .._records.history import Growth
+from . import formatting
 
 #: What people call a class, and how they write an amount of it.
 _WORDS = {"VCPU": ("vCPU", formatting.number), "MEMORY_MB": ("Memory", formatting.memory), "DISK_GB": ("Disk", formatting.disk)}

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from .._common.errors import natural
+from . import formatting
 
 #: From so many percent on a host is in the next band.
 BANDS = (50, 70, 85, 95)

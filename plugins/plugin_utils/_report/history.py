@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, shortened
+from . import formatting
+from .text import align, shortened
 
 HEADINGS = ("WHEN", "WHAT", "INSTANCE", "HOST", "WHO", "WHY", "COMMAND")
 #: So many columns of a terminal have what was done and the reason; the data has them whole.

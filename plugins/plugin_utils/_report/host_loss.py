@@ -9,8 +9,8 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
+from .._common import resource_classes
+from .._common.errors import natural
 
 #: So many sizes are counted.
 SIZES = 8

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, said_once
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._report.anchor import command
-from ansible_collections.drover.compute.plugins.plugin_utils._report.attention import EVACUATE
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, state
-from ansible_collections.drover.compute.plugins.plugin_utils._report.view import FIGURES, sums, takes_instances
+from .._common import labels
+from .._common.errors import natural, said_once
+from . import formatting
+from .anchor import command
+from .attention import EVACUATE
+from .text import align, state
+from .view import FIGURES, sums, takes_instances
 
 HEADINGS = ("HOST", "STATE", "ZONE", "VCPU", "MEMORY", "DISK", "INSTANCES", "SEEN", "FREE VCPU, MEMORY, DISK", "LABELS", "REASON")
 NUMBERS = ("VCPU", "MEMORY", "DISK", "INSTANCES")

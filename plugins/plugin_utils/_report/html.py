@@ -22,11 +22,11 @@ try:
 except ImportError:
     jinja2 = markupsafe = None  # type: ignore[assignment]  # require() says that it is missing
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import require
-from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import Simulated
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting, simulation
-from ansible_collections.drover.compute.plugins.plugin_utils._report.heat import BANDS, SHOWN
-from ansible_collections.drover.compute.plugins.plugin_utils._report.version import version
+from .._common.errors import require
+from .._records.simulation import Simulated
+from . import formatting, simulation
+from .heat import BANDS, SHOWN
+from .version import version
 
 FOLDER = os.path.join(os.path.dirname(__file__), "page")
 #: In a content security policy: nothing.

@@ -10,10 +10,10 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align
+from .._common import labels
+from .._common.errors import node_label
+from . import formatting
+from .text import align
 
 #: A name that both shells, and virsh, take for the name of a domain.
 _SAFE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import require
+from .._common.errors import require
 
 try:
     from prometheus_client.core import CollectorRegistry, GaugeMetricFamily

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from . import formatting
 
 #: So many days of migrations are drawn.
 DAYS = 30

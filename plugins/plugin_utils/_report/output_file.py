@@ -10,7 +10,7 @@ import os
 import stat
 import tempfile
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from .._common.errors import DroverError
 
 
 class OutputFile:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, node_labels
-from ansible_collections.drover.compute.plugins.plugin_utils._report.explanation import reasons
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import words_of
+from .._common.errors import natural, node_labels
+from .._common.resource_classes import words_of
+from .explanation import reasons
+from .text import align
 
 _WORDS = {"VCPU": "vCPUs", "PCPU": "dedicated CPUs", "MEMORY_MB": "memory", "DISK_GB": "disk"}
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._report.view import FIGURES
+from .._common.errors import DroverError, natural
+from . import formatting
+from .view import FIGURES
 
 #: So many hosts are drawn, those on which most changes.
 DRAWN = 24

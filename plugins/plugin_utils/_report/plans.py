@@ -7,19 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_labels, said_once
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain_solver import AS_WEIGHED
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.infeasibility import nearest_text
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import LIVE_STATES
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_times import (
-    ASSUMED,
-    BETWEEN_HOSTS,
-    CONFIGURED,
-    DIRTY_MIB,
-    DISKS,
-    FLEET,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
+from .._common.errors import node_labels, said_once
+from .._planner.drain_solver import AS_WEIGHED
+from .._planner.infeasibility import nearest_text
+from .._planner.movability import LIVE_STATES
+from .._planner.move_times import ASSUMED, BETWEEN_HOSTS, CONFIGURED, DIRTY_MIB, DISKS, FLEET
+from .._records.plans import (
     BlockedHost,
     Copying,
     DrainMove,
@@ -31,8 +24,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.plans impo
     RollingPlan,
     UnmovableInstance,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._report.formatting import duration, memory
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import SIZES, align, sizes
+from .formatting import duration, memory
+from .text import SIZES, align, sizes
 
 #: How a rate is known, in words.
 BASES = {

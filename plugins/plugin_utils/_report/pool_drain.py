@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import some
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting, text
+from .._common.errors import some
+from . import formatting, text
 
 MIB = 2**20
 

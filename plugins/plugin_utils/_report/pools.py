@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import ListedPool
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align
+from .._records.hosts import ListedPool
+from . import formatting
+from .text import align
 
 HEADINGS = ("POOL", "STATE", "PROMISED", "IN USE", "TRAITS")
 NUMBERS = ("PROMISED", "IN USE")

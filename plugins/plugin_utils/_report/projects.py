@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align
+from .._common.errors import natural
+from . import formatting
+from .text import align
 
 EMPTY = "No instance has a project, and no project has a quota."
 _UNITS = {"ram": formatting.MEMORY, "MEMORY_MB": formatting.MEMORY, "DISK_GB": formatting.DISK}

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import said_once
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import ListedHost
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MaintainedHost, RollingRecord
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import BlockedHost
+from .._common.errors import said_once
+from .._records.hosts import ListedHost
+from .._records.outcomes import MaintainedHost, RollingRecord
+from .._records.plans import BlockedHost
 
 #: The words for stages at which a host has not stopped.
 STAGES = {"done": "done", "waiting": "not begun"}

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, some
-from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import FleetState, Replayed, Simulated
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import after_loss
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align
-from ansible_collections.drover.compute.plugins.plugin_utils._report.view import FIGURES
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import KEYS, unit_of, words_of
+from .._common.errors import natural, some
+from .._common.resource_classes import KEYS, unit_of, words_of
+from .._records.simulation import FleetState, Replayed, Simulated
+from . import formatting
+from .placing import after_loss
+from .text import align
+from .view import FIGURES
 
 #: What people call a class, and how they write an amount of it, by its key.
 _WORDS = {key: (label, text_of) for key, label, text_of in FIGURES}

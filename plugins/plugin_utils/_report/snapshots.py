@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import WIDEST, align, shortened
+from . import formatting
+from .text import WIDEST, align, shortened
 
 HEADINGS = ("INSTANCE", "SNAPSHOT", "KIND", "MADE", "AFTER", "CURRENT", "DESCRIPTION")
 #: What a person reads for the kind of a snapshot.

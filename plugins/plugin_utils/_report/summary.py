@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._report.decision import short
-from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import EMPTY, UNITS
-from ansible_collections.drover.compute.plugins.plugin_utils._report.projects import projects_table
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, shortened
+from .._common.errors import natural
+from . import formatting
+from .decision import short
+from .hosts import EMPTY, UNITS
+from .projects import projects_table
+from .text import align, shortened
 
 #: So many hosts that need a look, and so many of the fullest, are shown.
 SHOWN = 20

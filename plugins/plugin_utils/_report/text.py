@@ -10,9 +10,9 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label, node_labels, some
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from .._common import labels
+from .._common.errors import node_label, node_labels, some
+from . import formatting
 
 GAP = "  "
 _GAPS = re.compile(r"(?<=\S) {2,}(?=\S)")

@@ -9,15 +9,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FurtherPool
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting, text
-from ansible_collections.drover.compute.plugins.plugin_utils._report.anchor import host_anchor
-from ansible_collections.drover.compute.plugins.plugin_utils._report.attention import attention
-from ansible_collections.drover.compute.plugins.plugin_utils._report.decision import decision
-from ansible_collections.drover.compute.plugins.plugin_utils._report.heat import heat_map
-from ansible_collections.drover.compute.plugins.plugin_utils._report.history import where, who
-from ansible_collections.drover.compute.plugins.plugin_utils._report.migrations import days, migration
+from .._common.errors import natural
+from .._records.hosts import FurtherPool
+from . import formatting, text
+from .anchor import host_anchor
+from .attention import attention
+from .decision import decision
+from .heat import heat_map
+from .history import where, who
+from .migrations import days, migration
 
 #: The figures of a host, with their unit in words.
 FIGURES = (("vcpus", "vCPU", formatting.number), ("memory_mb", "memory", formatting.memory), ("disk_gb", "disk", formatting.disk))

@@ -14,12 +14,12 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import ALWAYS, NUMBER, ON_DEMAND, TEXT, read_when
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.categorical import Categorical
+from .._common.arrays import BoolArray, IntArray, np
+from .._records.node_fields import ALWAYS, NUMBER, ON_DEMAND, TEXT, read_when
+from .categorical import Categorical
 
 if TYPE_CHECKING:
-    from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+    from .host_states import HostStates
 
 
 class Numbers:

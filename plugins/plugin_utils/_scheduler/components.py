@@ -19,11 +19,11 @@ from collections.abc import Collection, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.attributes import NAMES, READ_ON_WISH, lookup
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import SchedulerError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from .._common.arrays import BoolArray, FloatArray, IntArray, np
+from .attributes import NAMES, READ_ON_WISH, lookup
+from .errors import SchedulerError
+from .host_states import HostStates
+from .request_spec import RequestSpec
 
 PACKAGE = "ansible_collections.drover.compute.plugins.plugin_utils._scheduler"
 

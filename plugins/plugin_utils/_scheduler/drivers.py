@@ -12,18 +12,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Selection
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import attributes, filter_scheduler
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Filtering
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.compute_filter import ComputeFilter
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.isolated_hosts_filter import (
-    IsolatedHostsFilter,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from .._common.arrays import FloatArray, IntArray, np
+from .._records.claims import Selection
+from . import attributes, filter_scheduler
+from .errors import NoValidHost
+from .filtering import Filtering
+from .host_filters.compute_filter import ComputeFilter
+from .host_filters.isolated_hosts_filter import IsolatedHostsFilter
+from .host_states import HostStates
+from .policy import Policy
+from .request_spec import RequestSpec
 
 
 def schedule(states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True) -> list[Selection]:

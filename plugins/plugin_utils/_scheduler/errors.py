@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import FailureExplanation
+from .._common.errors import DroverError
+from .._records.claims import FailureExplanation
 
 
 class SchedulerError(DroverError):

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_labels, some
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import FailureExplanation, NearMiss, Stage
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import ClassFilter, number
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Filtering, Limit, Mask, ask_filter
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.prefilters import traits_asked
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from .._common import resource_classes
+from .._common.arrays import np
+from .._common.errors import node_labels, some
+from .._records.claims import FailureExplanation, NearMiss, Stage
+from .capacity import ClassFilter, number
+from .components import HostFilter
+from .errors import NoValidHost
+from .filtering import Filtering, Limit, Mask, ask_filter
+from .host_states import HostStates
+from .policy import Policy
+from .prefilters import traits_asked
+from .request_spec import RequestSpec
 
 NEAREST = 3
 SHOWN = 2

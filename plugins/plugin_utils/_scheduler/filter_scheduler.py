@@ -9,15 +9,15 @@ import random
 from collections.abc import Sequence
 from typing import Protocol
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Destination, Explanation, Selection, Stage
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost, RequestError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.explanation import explain_failure
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Filtering, Limit
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.weighing import Part, Weighing, at, best
+from .._common.arrays import np
+from .._records.claims import Destination, Explanation, Selection, Stage
+from .errors import NoValidHost, RequestError
+from .explanation import explain_failure
+from .filtering import Filtering, Limit
+from .host_states import HostStates
+from .policy import Policy
+from .request_spec import RequestSpec
+from .weighing import Part, Weighing, at, best
 
 #: The number of hosts in an explanation.
 TOP = 5

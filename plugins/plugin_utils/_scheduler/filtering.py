@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Stage
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import ClassFilter
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import SchedulerError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.numa_topology_filter import NUMATopologyFilter
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.pci_passthrough_filter import PciPassthroughFilter
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.prefilters import pre_filters, traits_asked
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from .._common import resource_classes
+from .._common.arrays import BoolArray, IntArray, np
+from .._records.claims import Stage
+from .capacity import ClassFilter
+from .components import HostFilter
+from .errors import SchedulerError
+from .host_filters.numa_topology_filter import NUMATopologyFilter
+from .host_filters.pci_passthrough_filter import PciPassthroughFilter
+from .host_states import HostStates
+from .policy import Policy
+from .prefilters import pre_filters, traits_asked
+from .request_spec import RequestSpec
 
 #: The name of a rule, and a mask of the rows that pass.
 Mask = tuple[str, BoolArray]

@@ -7,7 +7,7 @@ a few members each.
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import IntArray, np
+from .._common.arrays import IntArray, np
 
 
 class HostCounts:

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import NumaHosts
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, GroupDescription, Mappings
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_counts import HostCounts
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.node_columns import NodeColumns, image_pairs
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import ServerGroupRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import which_name
+from .._common.arrays import BoolArray, IntArray, np
+from .._common.validation import which_name
+from .._numa.hosts import NumaHosts
+from .._numa.request import HostRequest
+from .._records.claims import Allocations, GroupDescription, Mappings
+from .errors import RequestError
+from .host_counts import HostCounts
+from .node_columns import NodeColumns, image_pairs
+from .request_fields import ServerGroupRequest
+from .request_spec import RequestSpec
 
 #: The ratios that the fit to cells uses, and their classes.
 _RATIOS = {"cpu_allocation_ratio": "VCPU", "ram_allocation_ratio": "MEMORY_MB"}

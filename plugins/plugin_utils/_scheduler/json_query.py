@@ -18,13 +18,13 @@ import operator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import attributes
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.attributes import Numbers
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.categorical import Categorical
+from .._common.arrays import BoolArray, np
+from . import attributes
+from .attributes import Numbers
+from .categorical import Categorical
 
 if TYPE_CHECKING:
-    from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+    from .host_states import HostStates
 
 COMPARE = {"=": operator.eq, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 _TOO_DEEP = "its lists are nested too deeply"

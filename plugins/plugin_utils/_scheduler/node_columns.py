@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
-from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import ALWAYS, NUMBER, ON_DEMAND, NodeField, read_when
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.aggregates import Aggregates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.attributes import OPTIONAL, STRUCTURES
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.categorical import Categorical, decoded
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import SchedulerError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.resource_columns import ResourceColumns
+from .._common.arrays import BoolArray, FloatArray, IntArray, np
+from .._common.errors import node_label
+from .._records.node_fields import ALWAYS, NUMBER, ON_DEMAND, NodeField, read_when
+from .aggregates import Aggregates
+from .attributes import OPTIONAL, STRUCTURES
+from .categorical import Categorical, decoded
+from .errors import SchedulerError
+from .resource_columns import ResourceColumns
 
 #: The key of an aggregate's metadata that makes it a zone.
 ZONE_KEY = "availability_zone"

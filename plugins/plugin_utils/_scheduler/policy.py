@@ -11,17 +11,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import Alias, read_aliases
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import prefilters
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import Catalogue, HostFilter, Weigher
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import (
-    PolicyError,
-    RequestError,
-    SchedulerError,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from .._common import validation
+from .._common.errors import InvalidSpecs
+from .._numa.device_requests import Alias, read_aliases
+from . import prefilters
+from .components import Catalogue, HostFilter, Weigher
+from .errors import PolicyError, RequestError, SchedulerError
+from .request_spec import RequestSpec
 
 #: The order in which they run: filters with clear messages and easy remedies come first.
 DEFAULT_FILTERS = (

@@ -16,10 +16,10 @@ try:
 except ImportError:
     YAML = MarkedYAMLError = None  # type: ignore[assignment,misc]  # require() says that it is missing
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _yaml_errors as yaml_errors
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import require
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import PolicyError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy, merged
+from .._common import yaml_errors
+from .._common.errors import require
+from .errors import PolicyError
+from .policy import Policy, merged
 
 #: The only key of a file of variables that has the policy.
 KEY = "drover_scheduler"

@@ -21,18 +21,16 @@ try:
 except ImportError:
     os_traits = None
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import require
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.specs import required_by_image
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.aggregates import Membership
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.availability_zone_filter import (
-    AvailabilityZoneFilter,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from .._common.arrays import BoolArray
+from .._common.errors import require
+from .._numa.specs import required_by_image
+from .aggregates import Membership
+from .host_filters.availability_zone_filter import AvailabilityZoneFilter
+from .host_states import HostStates
+from .request_spec import RequestSpec
 
 if TYPE_CHECKING:
-    from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+    from .policy import Policy
 
 #: Policy keys and defaults, by Nova's names.
 OPTIONS = {

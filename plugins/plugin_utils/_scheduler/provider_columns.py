@@ -9,8 +9,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray, np
+from .._common import capacity_rule
+from .._common.arrays import BoolArray, FloatArray, IntArray, np
 
 
 class ProviderColumns:

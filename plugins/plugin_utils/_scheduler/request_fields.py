@@ -10,20 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import either
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import VNICS, PciRequest, request_of_port
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import json_query
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.extra_spec_operators import predicates, requirement
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import (
-    check_keys,
-    did_you_mean,
-    read_uuid,
-    read_whole,
-    shown,
-    which_name,
-)
+from .._common import sizes
+from .._common.errors import either
+from .._common.validation import check_keys, did_you_mean, read_uuid, read_whole, shown, which_name
+from .._numa.device_requests import VNICS, PciRequest, request_of_port
+from . import json_query
+from .errors import RequestError
+from .extra_spec_operators import predicates, requirement
 
 #: The first two policies are for the server group filters, the soft ones for the weighers.
 GROUP_POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")

@@ -10,16 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import GuestConstraints
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.pinning import topology_of
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest, read_request
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import Alias, PciRequest, request_of_data
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Recorded
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import resource_specs
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import (
+from .._common import resource_classes
+from .._common.errors import InvalidSpecs
+from .._common.validation import check_keys, shown
+from .._numa.device_requests import Alias, PciRequest, request_of_data
+from .._numa.guest import GuestConstraints
+from .._numa.pinning import topology_of
+from .._numa.request import HostRequest, read_request
+from .._records.claims import Recorded
+from . import resource_specs
+from .errors import RequestError
+from .request_fields import (
     Flavor,
     Image,
     ServerGroupRequest,
@@ -38,7 +39,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_
     read_scheduler,
     read_text,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import check_keys, shown
 
 KEYS = (
     "name",

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.provider_columns import ProviderColumns
+from .._common import capacity_rule
+from .._common.arrays import BoolArray, FloatArray, IntArray, np
+from .provider_columns import ProviderColumns
 
 NO_LIMIT = 2147483647
 

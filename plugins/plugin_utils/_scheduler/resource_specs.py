@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
+from .._common import validation
+from .._numa.request import HostRequest
+from .errors import RequestError
 
 #: Largest amount of one class that the store can record (signed 32 bit, as Placement's max_unit).
 KEY = re.compile(r"(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)")

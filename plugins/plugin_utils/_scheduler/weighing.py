@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import PACKAGE, Weigher
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import SchedulerError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from .._common.arrays import FloatArray, IntArray, np
+from .components import PACKAGE, Weigher
+from .errors import SchedulerError
+from .host_states import HostStates
+from .policy import Policy
+from .request_spec import RequestSpec
 
 #: A weigher's part in the weights: its name, multiplier, raw and normalised values, each of them a float or one for each host.
 Part = tuple[str, Any, Any, Any]

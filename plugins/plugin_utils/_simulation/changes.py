@@ -8,16 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import (
-    check_keys,
-    did_you_mean,
-    host_names,
-    is_host_name,
-    read_whole,
-    shown,
-)
+from .._common.errors import DroverError
+from .._common.validation import check_keys, did_you_mean, host_names, is_host_name, read_whole, shown
+from .._tracker import node_data
 
 #: The most hosts of one change: a typing error must not fill the memory.
 MOST_HOSTS = 10_000

@@ -10,30 +10,30 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state, plans, scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, requests
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, host_copies, relocation
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import as_shut_off
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainPlan
-from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import LeftOut, SimulatedChange
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._report.host_loss import left_of
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import request_spec
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation import changes, placing
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation.changes import Change
-from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, evacuations, flavors, hosts, requested_instances
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_instances, read_zones
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean
+from .._common import storage_identity
+from .._common.errors import DroverError, natural, some
+from .._common.validation import did_you_mean
+from .._conductor import host_state, plans, scheduling
+from .._definitions import check, requests
+from .._numa.request import HostRequest
+from .._placement import allocations, host_copies, relocation
+from .._planner.drain import plan_drain
+from .._planner.evacuation import as_shut_off
+from .._records.instances import PlannedInstance
+from .._records.orders import MigrationLimits
+from .._records.plans import DrainPlan
+from .._records.simulation import LeftOut, SimulatedChange
+from .._report import formatting
+from .._report.host_loss import left_of
+from .._scheduler import request_spec
+from .._scheduler.policy import Policy
+from .._scheduler.request_spec import RequestSpec
+from .._store import aggregates, evacuations, flavors, hosts, requested_instances
+from .._store.engine import Connection
+from .._store.instances_for_plans import read_instances, read_zones
+from .._tracker import node_data, record
+from . import changes, placing
+from .changes import Change
 
 
 class SimulatedFleet:

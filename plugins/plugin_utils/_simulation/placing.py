@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, relocation
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import ClaimRequest, Selection
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from .._conductor import scheduling
+from .._placement import claims, relocation
+from .._records.claims import ClaimRequest, Selection
+from .._scheduler import drivers
+from .._scheduler.errors import NoValidHost
+from .._scheduler.host_states import HostStates
+from .._scheduler.policy import Policy
+from .._scheduler.request_spec import RequestSpec
+from .._store.engine import Connection
 
 #: Alike instances that fit nowhere, and why.
 Refused = tuple[list[RequestSpec], str]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, host_copies
-from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import Elsewhere, LeftOut, Replayed
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation import placing
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation.fleet import specs_of
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import copied, rebalance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions
+from .._placement import claims, host_copies
+from .._records.simulation import Elsewhere, LeftOut, Replayed
+from .._scheduler.policy import Policy
+from .._store import Store, decisions
+from . import placing
+from .fleet import specs_of
+from .simulate import copied, rebalance
 
 
 def replay(store: Store, policy: Policy, service_down_time: int = 0, path: str | None = None) -> Replayed:

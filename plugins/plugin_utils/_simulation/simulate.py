@@ -11,18 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity, plans, scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import unbearable_losses
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import RebalancePlan
-from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import FleetState, Simulated
-from ansible_collections.drover.compute.plugins.plugin_utils._report import view
-from ansible_collections.drover.compute.plugins.plugin_utils._report.simulation import left_out
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation import changes
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation.changes import Change
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation.fleet import SimulatedFleet
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, clock, overview, scratch, totals, transfer, transfer_file
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from .._conductor import capacity, plans, scheduling
+from .._planner.capacity import unbearable_losses
+from .._records.plans import RebalancePlan
+from .._records.simulation import FleetState, Simulated
+from .._report import view
+from .._report.simulation import left_out
+from .._scheduler.policy import Policy
+from .._store import Store, clock, overview, scratch, totals, transfer, transfer_file
+from .._store.engine import Connection
+from . import changes
+from .changes import Change
+from .fleet import SimulatedFleet
 
 #: The most moves of the plan of a rebalance, where nobody says another number.
 MAX_MOVES = 100

@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+from .engine import Store
 
 __all__ = ["Store"]

@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.runs import UNKNOWN, Run
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._records.runs import UNKNOWN, Run
+from . import bulk, tables
+from .sql import Connection, sa
 
 #: What a row tells of.
 KINDS = ("run", "decision", "claim", "release", "order", "instance", "move", "power", "host")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from . import bulk, tables
+from .sql import Connection, sa
 
 
 def of_hosts(connection: Connection, hosts: Collection[str] | None = None) -> dict[str, set[str]]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import HostAggregate
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, column_reader, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._common.errors import DroverError, some
+from .._records.hosts import HostAggregate
+from . import bulk, column_reader, tables
+from .sql import Connection, Row, sa
 
 ZONE = "availability_zone"
 

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, postgresql, sa
+from .sql import Connection, Row, Select, postgresql, sa
 
 # So many values are named one by one, of which SQLite limits the number; more go to the database as one value.
 NAMED_VALUES = 1000

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._common.errors import DroverError
+from .sql import Connection, sa
 
 #: Seconds that a controller's clock may differ from the database's.
 TOLERANCE = 60

@@ -14,8 +14,8 @@ import gc
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Select, sa
+from .._common.arrays import np
+from .sql import Connection, Select, sa
 
 #: Separates the values of a column; in no uuid and in no name of a host.
 SEPARATOR = "\x1f"

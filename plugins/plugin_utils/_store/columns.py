@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NUMBER, TEXT, NodeField
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+from .._records.node_fields import NUMBER, TEXT, NodeField
+from .sql import sa
 
 
 def new_metadata() -> sa.MetaData:

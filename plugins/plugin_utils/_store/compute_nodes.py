@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
-from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._common.errors import natural
+from .._records.node_fields import NODE_FIELDS
+from . import bulk, tables
+from .sql import Connection, Row, sa
 
 #: The libvirt URI of a node without one in the store.
 DEFAULT_URI = "qemu:///system"

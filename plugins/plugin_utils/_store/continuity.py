@@ -18,9 +18,9 @@ import contextlib
 import os
 from collections.abc import Collection, Mapping, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, power, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._common.errors import DroverError, some
+from . import bulk, clock, power, tables
+from .sql import Connection, Row, sa
 
 #: The name of the rule, by which an operator may lift it.
 UNREAD = "unread_hosts"

@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from . import actions, tables
+from .sql import Connection, sa
 
 #: How many are kept, counted by their ids; at most PRUNED_EVERY more.
 KEPT = 10_000

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import ClaimedMdev
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Mdev, MdevType, PciDevice
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
+from .._common.errors import DroverError
+from .._records.claims import ClaimedMdev
+from .._records.hosts import Mdev, MdevType, PciDevice
+from . import bulk, tables
+from .sql import Connection, Row, Select, sa
 
 Rows = Mapping[int, Sequence[Mapping[str, Any]]]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, migrations_open, services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from . import bulk, migrations_open, services, tables
+from .sql import Connection, sa
 
 SHUT_DOWN = "shut_down"
 #: States of a domain that is off.

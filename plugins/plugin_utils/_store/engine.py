@@ -17,10 +17,10 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.runs import Run
-from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, continuity, schema, sqlite
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, event, exc, pool, sa
+from .._common.errors import DroverError
+from .._records.runs import Run
+from . import actions, continuity, schema, sqlite
+from .sql import Connection, event, exc, pool, sa
 
 # Seconds to wait for a database host to answer at all.
 CONNECT_TIMEOUT = 15

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeAddress, Sighting, StorageOfNode
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import EvacuatedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import BegunRestart, HostMigration, RestartOrder
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity, files, instances_for_plans, power, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store import orders as store_orders
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._records.hosts import NodeAddress, Sighting, StorageOfNode
+from .._records.instances import EvacuatedInstance
+from .._records.orders import BegunRestart, HostMigration, RestartOrder
+from . import bulk, continuity, files, instances_for_plans, power, tables
+from . import orders as store_orders
+from .compute_nodes import DEFAULT_URI
+from .migrations_open import EVACUATION
+from .sql import Connection, sa
 
 
 def instances(connection: Connection, host: str) -> list[EvacuatedInstance]:

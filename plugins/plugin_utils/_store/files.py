@@ -12,10 +12,10 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._common import storage_identity
+from .._records.hosts import NodeStorage
+from . import bulk, tables
+from .sql import Connection, sa
 
 _LONGEST = 1024
 

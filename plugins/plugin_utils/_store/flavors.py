@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import named, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection
+from .._common.errors import DroverError
+from . import named, tables
+from .sql import Connection
 
 FIELDS = ("vcpus", "memory_mb", "disk_gb", "extra_specs")
 #: Before its values are set.

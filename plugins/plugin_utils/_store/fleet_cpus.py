@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.fleet_cpus import FleetCpu, Group, HostModel, group_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._records.fleet_cpus import FleetCpu, Group, HostModel, group_of
+from . import bulk, tables
+from .sql import Connection, sa
 
 #: The hypervisor_type of hosts whose libvirt has models of CPUs.
 _QEMU = "QEMU"

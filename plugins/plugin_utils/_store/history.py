@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.history import DayTotal
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, postgresql, sa
-from ansible_collections.drover.compute.plugins.plugin_utils._store.totals import ClassTotal
+from .._records.history import DayTotal
+from . import bulk, tables
+from .sql import Connection, postgresql, sa
+from .totals import ClassTotal
 
 DAY = 86400
 #: So many days are kept.

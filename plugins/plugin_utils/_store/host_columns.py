@@ -14,24 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns, StoredServerGroup
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import ALWAYS, ON_DEMAND, NodeField, read_when
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    aggregates,
-    bulk,
-    column_reader,
-    devices,
-    numa,
-    pool_names,
-    provider_arrays,
-    resource_columns,
-    services,
-    tables,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Select, sa
+from .._common import resource_classes
+from .._common.arrays import BoolArray, FloatArray, IntArray, np
+from .._records.hosts import FleetColumns, StoredServerGroup
+from .._records.instances import InstanceAmounts, PlannedInstance
+from .._records.node_fields import ALWAYS, ON_DEMAND, NodeField, read_when
+from . import aggregates, bulk, column_reader, devices, numa, pool_names, provider_arrays, resource_columns, services, tables
+from .sql import Connection, Select, sa
 
 RESOURCE_CLASSES = tuple(resource_classes.KEYS)
 #: In place of names: all instances, all server groups with their members.

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._common.errors import node_label
+from . import compute_nodes, tables
+from .sql import Connection, sa
 
 #: Tables that name a host, whose rows go with it to its new name. What was decided and done stays under the name of its time.
 _NAMED = ("services", "compute_nodes", "aggregate_hosts", "storage_fences", "power_events")

@@ -8,20 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Figures, FleetColumns, HostStatus, ListedHost, ListedNode
-from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import Selector
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    bulk,
-    host_columns,
-    instances,
-    instances_for_plans,
-    labels,
-    services,
-    tables,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._common import capacity_rule, resource_classes
+from .._records.hosts import Figures, FleetColumns, HostStatus, ListedHost, ListedNode
+from .._records.labels import Selector
+from . import bulk, host_columns, instances, instances_for_plans, labels, services, tables
+from .sql import Connection, Row, sa
 
 #: What the names of the figures of a resource end with; the total of the host has the bare name.
 FIGURES = ("", "_used", "_reserved", "_capacity", "_free")

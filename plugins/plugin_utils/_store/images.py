@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import named, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection
+from . import named, tables
+from .sql import Connection
 
 #: What of an image has one value; None where it is not known.
 TEXTS = ("disk_format", "source", "checksum")

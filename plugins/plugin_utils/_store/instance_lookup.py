@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, migrations_open, orders, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import located, state_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import canonical_uuid, which_name
+from .._common.errors import DroverError
+from .._common.validation import canonical_uuid, which_name
+from .._records.instances import NamedInstance
+from . import bulk, migrations_open, orders, tables
+from .instances import located, state_of
+from .sql import Connection, Row, sa
 
 
 class _Name(TypedDict):

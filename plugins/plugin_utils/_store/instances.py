@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import ListedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import Selector
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, pool_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, devices, labels, numa, pool_names, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
+from .._common.resource_classes import POOL_PREFIX, pool_of
+from .._records.instances import ListedInstance
+from .._records.labels import Selector
+from . import bulk, devices, labels, numa, pool_names, tables
+from .sql import Connection, Row, Select, sa
 
 
 def concerned(connection: Connection, uuids: Iterable[str], node_ids: Iterable[int]) -> dict[str, Row]:

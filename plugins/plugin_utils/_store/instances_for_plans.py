@@ -9,12 +9,12 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX
-from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, bulk, column_reader, devices, files, numa, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import RESOURCE_CLASSES
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import located, state_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
+from .._common.resource_classes import POOL_PREFIX
+from .._records.instances import InstanceAmounts, PlannedInstance
+from . import aggregates, bulk, column_reader, devices, files, numa, tables
+from .host_columns import RESOURCE_CLASSES
+from .instances import located, state_of
+from .sql import Connection, Row, Select, sa
 
 #: {provider uuid: {resource class: amount}}.
 Held = dict[str, dict[str, int]]

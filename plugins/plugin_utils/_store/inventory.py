@@ -9,11 +9,11 @@ import fnmatch
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import ListedHost
-from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates as aggregate_rows
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, hosts, instances, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._common import resource_classes
+from .._records.hosts import ListedHost
+from . import aggregates as aggregate_rows
+from . import bulk, hosts, instances, tables
+from .sql import Connection, sa
 
 # Few, as Ansible processes each value of each host.
 KEPT = (

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import Requirement, Selector
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import which_name
+from .._common.errors import DroverError
+from .._common.validation import which_name
+from .._records.labels import Requirement, Selector
+from . import tables
+from .sql import Connection, sa
 
 
 def condition(labels: sa.ColumnElement[Any], selector: Selector) -> sa.ColumnElement[bool]:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
-from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, clock, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._common.errors import DroverError, RunOver
+from . import actions, clock, tables
+from .sql import Connection, Row, sa
 
 # Longer than any call of a hypervisor, as nothing renews a lease during one.
 SECONDS = 300

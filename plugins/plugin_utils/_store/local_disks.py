@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Disk, PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DiskMove, LocalDisks
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._common import storage_identity
+from .._records.instances import Disk, PlannedInstance
+from .._records.plans import DiskMove, LocalDisks
+from . import bulk, files, tables
+from .sql import Connection, sa
 
 
 def read(connection: Connection, instances: Sequence[PlannedInstance]) -> dict[str, LocalDisks]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import power, services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from . import power, services, tables
+from .compute_nodes import DEFAULT_URI
+from .sql import Connection, sa
 
 
 @dataclasses.dataclass

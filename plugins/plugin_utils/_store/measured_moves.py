@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MeasuredMove
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._records.outcomes import MeasuredMove
+from . import tables
+from .sql import Connection, sa
 
 #: Older moves tell of links and disks of their time.
 NEWEST = 500

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import OpenMove
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import on_its_node
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._records.instances import PlannedInstance
+from .._records.orders import OpenMove
+from . import bulk, tables
+from .instances import on_its_node
+from .sql import Connection, Row, sa
 
 # Types of migrations that are more than moves.
 RESIZE, EVACUATION = "resize", "evacuation"

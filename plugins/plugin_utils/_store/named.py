@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from . import bulk
+from .sql import Connection, sa
 
 
 def read(connection: Connection, table: sa.Table, fields: Sequence[str], names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:

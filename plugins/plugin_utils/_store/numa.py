@@ -12,9 +12,9 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NumaAllocation
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, column_reader, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Select, sa
+from .._records.hosts import NumaAllocation
+from . import bulk, column_reader, tables
+from .sql import Connection, Select, sa
 
 #: What no domain shows of a cell.
 POLICIES = ("cpu_policy", "thread_policy", "emulator_policy")

@@ -9,9 +9,9 @@ an operator moved or started by hand.
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Arrival, Occupant, Occupants
-from ansible_collections.drover.compute.plugins.plugin_utils._store import orders, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._records.hosts import Arrival, Occupant, Occupants
+from . import orders, tables
+from .sql import Connection, sa
 
 OFF = "shutoff"
 

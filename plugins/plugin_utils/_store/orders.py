@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import MOVING_DISK, MOVING_DISKS, SWITCHING_DISK
-from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, bulk, instances, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._common.errors import DroverError
+from .._records.instances import MOVING_DISK, MOVING_DISKS, SWITCHING_DISK
+from . import actions, bulk, instances, tables
+from .sql import Connection, Row, sa
 
 #: Nova's task states: a build; a removal of domain, disks and record.
 SPAWNING, DELETING = "spawning", "deleting"

@@ -7,17 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    actions,
-    aggregates,
-    decisions,
-    hosts,
-    rolling,
-    tables,
-    went_down,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._records.hosts import FleetColumns
+from . import actions, aggregates, decisions, hosts, rolling, tables, went_down
+from .sql import Connection, sa
 
 #: How many migrations, decisions, power actions and instances are read, each the newest.
 NEWEST = 100

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import addresses, compute_nodes, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from . import addresses, compute_nodes, tables
+from .sql import Connection, sa
 
 
 def hosts_like(connection: Connection, uuids: Collection[str], machine_id: str | None) -> dict[str, dict[str, list[str]]]:

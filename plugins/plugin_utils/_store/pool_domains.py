@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from . import bulk, tables
+from .sql import Connection, sa
 
 #: A uuid in the name of a file or volume.
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

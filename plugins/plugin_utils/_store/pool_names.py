@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, known_pools, remember_pools
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._common.resource_classes import POOL_PREFIX, known_pools, remember_pools
+from . import tables
+from .sql import Connection, sa
 
 #: How many nodes are read at a time: most declare the same pools.
 PAGE = 100

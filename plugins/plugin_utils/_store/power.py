@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, bulk, services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from .._common.errors import DroverError
+from . import actions, bulk, services, tables
+from .sql import Connection, Row, sa
 
 _SHOWN = ("uuid", "host", "action", "driver", "status", "power_state", "boot_id", "message", "created_at", "updated_at")
 # The driver of a fencing that an operator confirms.

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._store import column_reader, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._common import capacity_rule
+from .._common.arrays import BoolArray, FloatArray, IntArray, np
+from . import column_reader, tables
+from .sql import Connection, sa
 
 #: The trait of a provider that serves every tree with a provider in one of its aggregates.
 SHARES = "MISC_SHARES_VIA_AGGREGATE"

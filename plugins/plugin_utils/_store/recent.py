@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from . import tables
+from .sql import Connection, sa
 
 
 class Recent(NamedTuple):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.fleet_cpus import FleetCpu
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._records.fleet_cpus import FleetCpu
+from . import tables
+from .sql import Connection, sa
 
 
 class RecordedHost(NamedTuple):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from . import bulk, tables
+from .sql import Connection, Row, sa
 
 #: What instances of one kind have in common. Names, server groups and users are not in it.
 _KIND = (

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import Inventory, ProviderArrays
+from .._common import capacity_rule
+from .._common.arrays import IntArray, np
+from .provider_arrays import Inventory, ProviderArrays
 
 #: Fields of a column, with the value of a node that has no inventory.
 EMPTY = {"total": 0, "reserved": 0, "used": 0, "min_unit": 1, "max_unit": 0, "step_size": 1, "ratio": 1.0}

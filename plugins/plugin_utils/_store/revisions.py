@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import MissingPackage
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection
+from .._common.errors import MissingPackage
+from .sql import Connection
 
 try:
     from alembic import op

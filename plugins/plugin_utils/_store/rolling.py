@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import RollingRecord
-from ansible_collections.drover.compute.plugins.plugin_utils._store import services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._records.outcomes import RollingRecord
+from . import services, tables
+from .sql import Connection, sa
 
 #: The stages of a host, in this order. The store has a stage before it begins.
 STAGES = (

@@ -9,8 +9,8 @@ import os
 from collections.abc import Collection
 from types import ModuleType
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, exc, sa
+from .._common.errors import DroverError, some
+from .sql import Connection, exc, sa
 
 
 def revisions() -> set[str]:
@@ -105,7 +105,7 @@ def _refuse_newer(found: str, shown_url: str) -> None:
 
 
 def _alembic() -> ModuleType:
-    from ansible_collections.drover.compute.plugins.plugin_utils._store import revisions as found
+    from . import revisions as found
 
     return found
 

@@ -10,9 +10,9 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables, transfer, transfer_file
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, event, exc, pool, sa
+from .._common.errors import DroverError
+from . import tables, transfer, transfer_file
+from .sql import Connection, event, exc, pool, sa
 
 # Rows in memory at a time.
 _ROWS = 20_000

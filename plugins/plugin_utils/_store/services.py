@@ -9,11 +9,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import ServiceState
-from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
+from .._common import validation
+from .._common.errors import DroverError
+from .._records.hosts import ServiceState
+from . import actions, bulk, tables
+from .sql import Connection, Row, Select, sa
 
 BINARY = "libvirtd"
 #: The reason of a node, or of a host with all its nodes.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import MissingPackage
+from .._common.errors import MissingPackage
 
 __all__ = ("Connection", "Row", "Select", "event", "exc", "pool", "postgresql", "sa")
 

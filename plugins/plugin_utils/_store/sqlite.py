@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import schema
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._common.errors import DroverError
+from . import schema
+from .sql import Connection, sa
 
 # A writer waits this long (seconds) for another one: a fleet's hosts report at the same moment.
 BUSY_TIMEOUT = 60

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from . import services, tables
+from .sql import Connection, sa
 
 _SHUT_OFF = ("shutoff", "crashed")
 

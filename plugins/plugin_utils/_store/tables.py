@@ -8,9 +8,9 @@ Times are seconds since 1970 (UTC) as floating point. Sizes are MiB or GiB as th
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS
-from ansible_collections.drover.compute.plugins.plugin_utils._store import columns
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+from .._records.node_fields import NODE_FIELDS
+from . import columns
+from .sql import sa
 
 # Instances that are claimed and have no domain yet; in SQL, as a query uses an index only by the same words.
 IS_BUILDING = "state = 'building'"

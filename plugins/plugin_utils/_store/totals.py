@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_zones
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._common import capacity_rule
+from .._common.errors import natural
+from . import tables
+from .instances_for_plans import read_zones
+from .sql import Connection, sa
 
 #: The zone of what belongs to no zone, or to hosts of several.
 NO_ZONE = ""

@@ -12,9 +12,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity, schema, tables, transfer_file
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, exc, sa
+from .._common.errors import DroverError
+from . import bulk, continuity, schema, tables, transfer_file
+from .sql import Connection, exc, sa
 
 # Rows that are read from the store at a time.
 _ROWS = 300

@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Protocol, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from .._common.errors import DroverError
 
 FORMAT = 2
 # Bytes that are read at a time: rows of more do not fit into the caches of a CPU, which takes twice as long.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, power, services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import on_its_node
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from . import bulk, clock, power, services, tables
+from .instances import on_its_node
+from .sql import Connection, sa
 
 #: States of a domain that does not run.
 OFF = ("shutoff", "crashed")

@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from .._common.errors import natural
+from . import bulk, tables
+from .sql import Connection, sa
 
 #: The fact of a domain: seconds since 1970.
 MARK = "went_down"

@@ -20,12 +20,13 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._drivers import DRIVERS
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, NUMBER, TEXT, NodeField
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import hardware_facts
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, check_uuid, check_whole, is_host_name, is_whole, shown
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.drivers import DRIVERS
+
+from .._common import resource_classes
+from .._common.errors import DroverError
+from .._common.validation import MOST, check_uuid, check_whole, is_host_name, is_whole, shown
+from .._records.node_fields import NODE_FIELDS, NUMBER, TEXT, NodeField
+from . import hardware_facts
 
 # The most that JSON gives back unchanged everywhere.
 LARGEST = 2**63 - 1

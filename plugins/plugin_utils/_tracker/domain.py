@@ -9,11 +9,10 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_written
-from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import is_written
+
+from .._common import labels, resource_classes, storage_identity
+from . import checked_facts
 
 # Kept as facts of the domain; what is not here has a column of its own.
 DOMAIN_FACTS = (

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, is_uuid, is_whole, shown
+from .._common.errors import DroverError
+from .._common.validation import MOST, is_uuid, is_whole, shown
 
 CPUS = 2**16
 _CELLS = 2**12

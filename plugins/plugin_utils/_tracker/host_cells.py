@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from .._common import validation
+from .._common.errors import DroverError
 
 Cell = Mapping[str, Any]
 #: {(cell, size of a page in KiB): number of pages}.

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+from .._common.errors import DroverError, some
+from .._placement import allocations, provider_trees, providers
+from .._store import (
     aggregates,
     compute_nodes,
     evacuations,
@@ -25,8 +25,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     services,
     storage_fences,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
+from .._store.engine import Connection
+from . import record
 
 
 def remove(connection: Connection, host: str, now: float) -> dict[str, Any]:

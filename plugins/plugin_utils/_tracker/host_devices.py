@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, InvalidSpecs
-from ansible_collections.drover.compute.plugins.plugin_utils._pci import provider_names
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.device_specs import DeviceSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import PHYSICAL, VIRTUAL
+from .._common import validation
+from .._common.errors import DroverError, InvalidSpecs
+from .._numa import device_providers
+from .._numa.device_requests import PHYSICAL, VIRTUAL
+from .._numa.device_specs import DeviceSpec
 
 SPEC_KEYS = (
     "vendor_id",
@@ -83,8 +83,8 @@ class _Spec:
         except InvalidSpecs as problem:
             raise DroverError(f"{where}: {problem}") from None
         name = given.get("resource_class")
-        self.resource_class = provider_names.class_name(name, f"{where}, resource_class") if name is not None else None
-        self.traits = provider_names.trait_names(given.get("traits") or [], f"{where}: traits")
+        self.resource_class = device_providers.class_name(name, f"{where}, resource_class") if name is not None else None
+        self.traits = device_providers.trait_names(given.get("traits") or [], f"{where}: traits")
 
 
 def _mappings(given: Any, where: str, example: str) -> list[dict[str, Any]]:
@@ -170,7 +170,7 @@ def _group(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {
         "type": name,
         "addresses": addresses,
-        "class": provider_names.class_name(given.get("mdev_class") or provider_names.VGPU, f"{where}, mdev_class"),
+        "class": device_providers.class_name(given.get("mdev_class") or device_providers.VGPU, f"{where}, mdev_class"),
         "most": most,
     }
 

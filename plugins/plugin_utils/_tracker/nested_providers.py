@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.provider_names import class_of, is_reported, key_of
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import PHYSICAL, PLAIN
+from .._common.errors import DroverError
+from .._numa.device_providers import class_of, is_reported, key_of
+from .._numa.device_requests import PHYSICAL, PLAIN
 
 _TRAITS = frozenset({"COMPUTE_MANAGED_PCI_DEVICE", "OWNER_NOVA"})
 NUMA_ROOT = "HW_NUMA_ROOT"

@@ -18,24 +18,15 @@ try:
 except ImportError:
     os_traits = None
 
-from ansible_collections.drover.compute.plugins.module_utils import _drivers as drivers
-from ansible_collections.drover.compute.plugins.module_utils._xml import format_cpu_set
-from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, require, some
-from ansible_collections.drover.compute.plugins.plugin_utils._numa import pinning
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.cpu_sets import parse_cpu_set
-from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, fact_at
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
-    checked_facts,
-    domain,
-    host_cells,
-    host_devices,
-    nested_providers,
-    sharing_facts,
-    storage_pools,
-)
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import drivers
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import format_cpu_set
+
+from .._common import labels, resource_classes, validation
+from .._common.errors import DroverError, require, some
+from .._numa import pinning
+from .._numa.cpu_sets import parse_cpu_set
+from .._records.node_fields import NODE_FIELDS, fact_at
+from . import checked_facts, domain, host_cells, host_devices, nested_providers, sharing_facts, storage_pools
 
 NODE_FACTS = (
     "pools",

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, NUMBER, TEXT
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, hardware_facts, node
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.hardware_facts import CPUS
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeReport
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, shown
+from .._common import sizes, validation
+from .._common.errors import DroverError
+from .._common.validation import MOST, shown
+from .._records.node_fields import NODE_FIELDS, NUMBER, TEXT
+from . import checked_facts, hardware_facts, node
+from .hardware_facts import CPUS
+from .node import NodeReport
 
 _GIVEN = [each for each in NODE_FIELDS if each.given]
 _AMOUNTS = (

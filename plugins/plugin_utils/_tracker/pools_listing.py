@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FurtherPool, ListedPool
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, pool_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, pool_names
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_pools
+from .._common.resource_classes import POOL_PREFIX, pool_of
+from .._placement import inventory, providers
+from .._records.hosts import FurtherPool, ListedPool
+from .._store import compute_nodes, pool_names
+from .._store.engine import Connection
+from . import record_pools
 
 
 def of_host(connection: Connection, host: str) -> list[ListedPool]:

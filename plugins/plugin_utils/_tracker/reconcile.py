@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
+from .domain import DomainReport
 
 #: Domains by the ids of the nodes that report them, and by their uuids.
 Reported = Mapping[int, Mapping[str, DomainReport]]

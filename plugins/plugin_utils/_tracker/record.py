@@ -10,32 +10,23 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _machine
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, node_label, said_once
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import InventoryFields
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes as node_rows
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    continuity,
-    evacuations,
-    files,
-    migrations_open,
-    orders,
-    services,
-    went_down,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._store import instances as instance_rows
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain as domain_facts
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_hardware, record_pools, record_sharing
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeKey, NodeReport, NodeRows, Nodes
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.reconcile import Reported, Stale, reconcile
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import machine
+
+from .._common import certainty, resource_classes, storage_identity
+from .._common.errors import DroverError, natural, node_label, said_once
+from .._migrations import claims as migration_claims
+from .._migrations import policy as move_policy
+from .._placement import allocations, provider_trees, providers
+from .._placement.inventory import InventoryFields
+from .._store import compute_nodes as node_rows
+from .._store import continuity, evacuations, files, migrations_open, orders, services, went_down
+from .._store import instances as instance_rows
+from .._store.engine import Connection
+from . import domain as domain_facts
+from . import record_hardware, record_pools, record_sharing
+from .domain import DomainReport
+from .node import NodeKey, NodeReport, NodeRows, Nodes
+from .reconcile import Reported, Stale, reconcile
 
 
 def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], now: float) -> dict[str, Any]:
@@ -143,7 +134,7 @@ class SecondName(DroverError):
 def _second_name(host: str, twins: Sequence[str], identity: Mapping[str, Sequence[str]]) -> str:
     other = twins[0]
     return (
-        f"Host {host} is the same machine as {' and '.join(twins)} ({_machine.described(identity['host_uuids'], next(iter(identity['machine_ids']), None))}): "
+        f"Host {host} is the same machine as {' and '.join(twins)} ({machine.described(identity['host_uuids'], next(iter(identity['machine_ids']), None))}): "
         f"one machine has one name, or its room counts twice. Nothing of {host} was recorded. Is the address of {host} or of {other} wrong, then "
         f"correct it in the inventory (ansible_host), and run drover.compute.discover. Is {host} the new name of {other}: take {other} out of the "
         f"inventory, and run ansible-playbook drover.compute.host_remove -e drover_host={other} -e drover_new_name={host}. Is it one machine that "

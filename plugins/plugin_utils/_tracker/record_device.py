@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, inventory, providers, quotas
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store import instances as instance_rows
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record, record_hardware, record_pools, record_sharing
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.record_sharing import DISK
+from .._common.errors import DroverError
+from .._placement import allocations, inventory, providers, quotas
+from .._store import bulk, files, tables
+from .._store import instances as instance_rows
+from .._store.engine import Connection
+from . import domain, record, record_hardware, record_pools, record_sharing
+from .domain import DomainReport
+from .record_sharing import DISK
 
 
 def claim(connection: Connection, uuid: str, host: str, facts: Any, now: float, room: bool = True) -> None:

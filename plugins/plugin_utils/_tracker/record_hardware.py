@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
-from ansible_collections.drover.compute.plugins.plugin_utils._pci import provider_names
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children, one_time_use, provider_uuids, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, devices, numa
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import host_cells, host_devices, nested_providers, record_pools
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeKey, NodeRows, Nodes
+from .._common.errors import node_label
+from .._numa import device_providers
+from .._placement import discovered_children, one_time_use, provider_uuids, providers
+from .._records.claims import Resources
+from .._store import compute_nodes, devices, numa
+from .._store.engine import Connection
+from . import host_cells, host_devices, nested_providers, record_pools
+from .domain import DomainReport
+from .node import NodeKey, NodeRows, Nodes
 
 #: Domains by the id of the node that shows them, and by uuid.
 Shown = Mapping[int, Mapping[str, DomainReport]]
@@ -94,16 +94,16 @@ class Hardware:
         self._nested: dict[int, set[str]] = {}
         for key, row in rows.items():
             found = {
-                each["address"]: (provider_uuids.provider_of(row.uuid, each), provider_names.class_of(each))
+                each["address"]: (provider_uuids.provider_of(row.uuid, each), device_providers.class_of(each))
                 for each in pci.get(key, ())
-                if provider_names.is_reported(each)
+                if device_providers.is_reported(each)
             }
             classes = {(kind["parent"], kind["type"]): kind["resource_class"] for kind in kinds.get(key, ())}
             for mdev in mdevs.get(key, ()):
                 if (mdev["parent"], mdev["type"]) in classes:
                     provider = provider_uuids.uuid_of(row.uuid, mdev["parent"])
                     found[mdev["uuid"]] = (provider, classes[mdev["parent"], mdev["type"]])
-            keys = {provider_names.key_of(each) for each in pci.get(key, ())} | {kind["parent"] for kind in kinds.get(key, ())}
+            keys = {device_providers.key_of(each) for each in pci.get(key, ())} | {kind["parent"] for kind in kinds.get(key, ())}
             self._amounts[key] = found
             self._nested[key] = {provider_uuids.uuid_of(row.uuid, each) for each in keys}
         self._ids = providers.ids(connection, set().union(*self._nested.values()))

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children, provider_uuids, providers, sharing
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, pool_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import SHARES
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import storage_pools
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeReport, NodeRows, Nodes
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.sharing_facts import uuid_of
+from .._common import storage_identity
+from .._common.errors import DroverError
+from .._common.resource_classes import POOL_PREFIX, pool_of
+from .._placement import discovered_children, provider_uuids, providers, sharing
+from .._records.claims import Resources
+from .._store import compute_nodes
+from .._store.engine import Connection
+from .._store.provider_arrays import SHARES
+from . import storage_pools
+from .domain import DomainReport
+from .node import NodeReport, NodeRows, Nodes
+from .sharing_facts import uuid_of
 
 
 def children(node: NodeReport, uuid: str, prefix: str, known: Mapping[str, Collection[str]]) -> dict[str, discovered_children.Child]:

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers, sharing
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_pools
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeKey, NodeRows, Nodes
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.sharing_facts import uuid_of
+from .._common.errors import DroverError
+from .._placement import providers, sharing
+from .._store.engine import Connection
+from . import record_pools
+from .node import NodeKey, NodeRows, Nodes
+from .sharing_facts import uuid_of
 
 DISK, ADDRESS = "DISK_GB", "IPV4_ADDRESS"
 # From how many nodes on a storage pool is shared.

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, instances
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from .._placement import providers
+from .._store import compute_nodes, instances
+from .._store.engine import Connection
 
 AMOUNTS = ("total", "reserved", "allocation_ratio")
 

@@ -16,8 +16,8 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from .._common import validation
+from .._common.errors import DroverError
 
 # Of our own, so that no uuid made from the same text elsewhere is taken for one of these.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/sharing")

@@ -15,11 +15,10 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_written
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import is_written
+
+from .._common import resource_classes, storage_identity, validation
+from .._common.errors import DroverError
 
 GIB = 1024**3
 KEYS = ("name", "traits", "allocation_ratio", "reserved_gb")

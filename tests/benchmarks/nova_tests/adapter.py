@@ -30,12 +30,18 @@ from nova.scheduler import weights as host_weights
 from nova.scheduler.filters import extra_specs_ops
 from nova.scheduler.filters import utils as filter_utils
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _errors as drover_errors
-from ansible_collections.drover.compute.plugins.plugin_utils import _spec_names as spec_names
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils._common import errors as drover_errors
+from ansible_collections.drover.compute.plugins.plugin_utils._common import spec_names
+from ansible_collections.drover.compute.plugins.plugin_utils._common.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils._numa import device_requests as pci_requests
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import guest as numa_guest
-from ansible_collections.drover.compute.plugins.plugin_utils._pci import requests as pci_requests
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import aggregates, errors, filtering, host_states, weighing
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import (
+    aggregates,
+    errors,
+    filtering,
+    host_states,
+    weighing,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import extra_spec_operators as operators
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import policy as policies
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import request_spec as request_specs

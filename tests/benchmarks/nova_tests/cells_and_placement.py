@@ -20,13 +20,12 @@ from nova.scheduler import host_manager, request_filter
 from nova.scheduler import utils as sched_utils
 from nova.virt import hardware
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _errors as drover_errors
-from ansible_collections.drover.compute.plugins.plugin_utils._numa import cpu_sets, cpu_topology
+from ansible_collections.drover.compute.plugins.plugin_utils._common import errors as drover_errors
+from ansible_collections.drover.compute.plugins.plugin_utils._numa import cpu_sets, cpu_topology, device_pools, device_specs
+from ansible_collections.drover.compute.plugins.plugin_utils._numa import device_requests as pci_requests
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import hosts as numa_hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import request as numa_request
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import specs as numa_specs
-from ansible_collections.drover.compute.plugins.plugin_utils._pci import device_specs, pools
-from ansible_collections.drover.compute.plugins.plugin_utils._pci import requests as pci_requests
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import components, errors, filtering, prefilters
 from ansible_collections.drover.compute.tests.benchmarks.nova_tests import adapter
 from ansible_collections.drover.compute.tests.benchmarks.nova_tests.adapter import ASKED, CONF, NotApplicable, field, np
@@ -351,8 +350,8 @@ def nearness(stats, numa_cells):
     sockets = {cell.id: field(cell, "socket") for cell in (field(topology, "cells") or ())}
     mine = {sockets.get(number) for number in chosen}
     if None in sockets.values() or None in mine:
-        return pools.Nearness(chosen, None)
-    return pools.Nearness(chosen, frozenset(number for number, socket in sockets.items() if socket in mine))
+        return device_pools.Nearness(chosen, None)
+    return device_pools.Nearness(chosen, frozenset(number for number, socket in sockets.items() if socket in mine))
 
 
 def refuse_placement(stats, requests, provider_mapping=None):
@@ -365,7 +364,7 @@ def support_requests(self, requests, provider_mapping, numa_cells=None):
     requests = list(requests)
     refuse_placement(self, requests)
     devices, given, _known = devices_of(self)
-    host = pools.HostDevices(devices, device_specs.read_device_specs(given))
+    host = device_pools.HostDevices(devices, device_specs.read_device_specs(given))
     return host.supports([pci_request(each) for each in requests], nearness(self, numa_cells))
 
 
@@ -374,7 +373,7 @@ def consume_requests(self, pci_requests, numa_cells=None):
     asked = list(pci_requests)
     refuse_placement(self, asked)
     devices, given, known = devices_of(self)
-    host = pools.HostDevices(devices, device_specs.read_device_specs(given))
+    host = device_pools.HostDevices(devices, device_specs.read_device_specs(given))
     found = host.choose([pci_request(each) for each in asked], nearness(self, numa_cells))
     if found is None:
         raise exception.PciDeviceRequestFailed(requests=pci_requests)

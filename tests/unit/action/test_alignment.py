@@ -12,8 +12,8 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _domain_xml, _hotplug
-from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
+from ansible_collections.drover.compute.plugins.module_utils._domain import definition, hotplug
+from ansible_collections.drover.compute.plugins.module_utils._files.image_size import image_size
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import instance_devices
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, leases, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
@@ -27,7 +27,7 @@ WEB = {"name": "web", "uuid": uuid_of("web"), "memory_mb": 64, "disks": [{"size_
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(_hotplug, "POLL", 0.01)
+    monkeypatch.setattr(hotplug, "POLL", 0.01)
     monkeypatch.setattr(instance_devices, "GRACE", 0)
 
 
@@ -58,7 +58,7 @@ def inner(there):
 
 
 def metadata(there):
-    return _domain_xml.parse_domain(inner(there))["metadata"]
+    return definition.parse_domain(inner(there))["metadata"]
 
 
 def test_nothing_differs(url):

@@ -19,7 +19,7 @@ import types
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import at_once, ssh_ways, waiting
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import Late
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, services
 from ansible_collections.drover.compute.tests.unit.action.running import ansible
 from ansible_collections.drover.compute.tests.unit.store import fleets

@@ -15,7 +15,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _hotplug
+from ansible_collections.drover.compute.plugins.module_utils._domain import hotplug
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import instance_devices
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, orders, tables
@@ -27,7 +27,7 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(_hotplug, "POLL", 0.01)
+    monkeypatch.setattr(hotplug, "POLL", 0.01)
     monkeypatch.setattr(instance_devices, "GRACE", 0)
 
 

@@ -15,7 +15,7 @@ from ansible.errors import AnsibleActionFail
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _power
+from ansible_collections.drover.compute.plugins.module_utils._domain import power
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions, flavors
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -40,7 +40,7 @@ def move(there, name, source, destination):
 def refuses(monkeypatch):
     """Let guests ignore the power button."""
     monkeypatch.setattr(libvirt.virDomain, "shutdown", lambda domain: 0)
-    monkeypatch.setattr(_power, "PRESS_AGAIN", 0.1)
+    monkeypatch.setattr(power, "PRESS_AGAIN", 0.1)
 
 
 def acts(there):

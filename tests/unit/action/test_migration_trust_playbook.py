@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils._migration_trust import mark
+from ansible_collections.drover.compute.plugins.module_utils._migration.trust import mark
 from ansible_collections.drover.compute.tests.unit.action.running import ansible
 
 #: Each host has its own home in place of root's home on this machine.

@@ -98,7 +98,7 @@ def test_b2_tasks_of_roles_compare_the_machine_too(swapped, there, module, argum
 
 def test_b2_a_module_of_ansible_runs_on_this_host_only(swapped, there):
     from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
-    from ansible_collections.drover.compute.plugins.plugin_utils._errors import NotThisHost
+    from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import NotThisHost
 
     hand = there.hand("kvm1")
     hand._machines = Machines(lambda: Store.open(swapped))

@@ -20,8 +20,8 @@ from ansible.errors import AnsibleActionFail
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _image_cache, _image_notes
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import SOURCE_ALIAS
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import SOURCE_ALIAS
+from ansible_collections.drover.compute.plugins.module_utils._images import cache, notes
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import failure, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -182,9 +182,9 @@ def test_b3_an_image_in_the_cache_that_another_host_needs_stays(url, there, tmp_
     folder = tmp_path / "instances"
     (folder / "_base").mkdir(parents=True)
     base = image(folder / "_base" / ("0" * 64))
-    _image_notes.write_note(base + _image_notes.NOTE, _image_notes.stamp(os.lstat(base)))
-    long_ago = time.time() - 2 * _image_cache.UNUSED
-    os.utime(base + _image_notes.NOTE, (long_ago, long_ago))
+    notes.write_note(base + notes.NOTE, notes.stamp(os.lstat(base)))
+    long_ago = time.time() - 2 * cache.UNUSED
+    os.utime(base + notes.NOTE, (long_ago, long_ago))
 
     def clean():
         return run("_image_cache", {"inventory_hostname": "kvm1"}, store_url=url, folder=str(folder), state="clean", check=False)

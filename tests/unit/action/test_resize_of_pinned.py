@@ -11,9 +11,9 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import METADATA_NAMESPACE
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import METADATA_NAMESPACE
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import run

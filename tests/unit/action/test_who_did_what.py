@@ -12,7 +12,7 @@ import time
 import pytest
 from ansible.parsing.vault import VaultLib, VaultSecret
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migrations
 from ansible_collections.drover.compute.plugins.plugin_utils._records.runs import Run
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, actions

@@ -16,11 +16,12 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _images, _power
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.module_utils._domain import power
+from ansible_collections.drover.compute.plugins.module_utils._images import images
+from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.building import Building
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit, claims
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders
 from ansible_collections.drover.compute.tests.unit import hypervisors
@@ -222,14 +223,14 @@ def test_a_host_that_was_never_reached_is_left_for_an_alternate(placing):
 
 
 def test_what_the_host_refuses_is_built_on_an_alternate(placing, monkeypatch):
-    make = _images.make_disk
+    make = images.make_disk
 
     def no_room(module, disk):
         if hypervisors.HERE.get().name == "kvm1":
-            raise _images.ImageProblem("There is no room.")
+            raise images.ImageProblem("There is no room.")
         return make(module, disk)
 
-    monkeypatch.setattr(_images, "make_disk", no_room)
+    monkeypatch.setattr(images, "make_disk", no_room)
     placing.run()
     assert placing.fleet.where()["web"] == [("kvm2", "running")]
     placing.check()
@@ -237,9 +238,9 @@ def test_what_the_host_refuses_is_built_on_an_alternate(placing, monkeypatch):
 
 def test_without_an_alternate_its_room_is_given_back(placing, monkeypatch):
     def no_room(module, disk):
-        raise _images.ImageProblem("There is no room.")
+        raise images.ImageProblem("There is no room.")
 
-    monkeypatch.setattr(_images, "make_disk", no_room)
+    monkeypatch.setattr(images, "make_disk", no_room)
     with pytest.raises(DroverError, match="no alternate is left. What was made was removed and its room given back"):
         placing.run()
     assert placing.held() == {} and placing.fleet.where() == {}
@@ -252,9 +253,9 @@ def test_walk_f01_alternates_that_have_no_room_any_more(placing, monkeypatch):
     def no_room(module, disk):
         for place in HOSTS[1:]:
             fleets.claim(placing.url, fleets.selection(f"large on {place}", place, vcpus=4))
-        raise _images.ImageProblem("There is no bridge br1.")
+        raise images.ImageProblem("There is no bridge br1.")
 
-    monkeypatch.setattr(_images, "make_disk", no_room)
+    monkeypatch.setattr(images, "make_disk", no_room)
     with pytest.raises(DroverError) as caught:
         placing.run()
     message = str(caught.value)
@@ -313,17 +314,17 @@ class Unleased:
 
 def test_defined_and_not_started_is_started_by_the_next_run(placing, monkeypatch):
     """The host loses its power between the definition and the start; the definition stays."""
-    power_start = _power.start
+    power_start = power.start
 
     def dies(domain, timeout):
         hypervisors.HERE.get().power_off()
         raise hypervisors.Ended
 
-    monkeypatch.setattr(_power, "start", dies)
+    monkeypatch.setattr(power, "start", dies)
     with pytest.raises(DroverError, match="keeps its room"):
         placing.run()
     assert placing.fleet.where() == {"web": [("kvm1", "shutoff")]}
-    monkeypatch.setattr(_power, "start", power_start)
+    monkeypatch.setattr(power, "start", power_start)
     placing.fleet.hosts["kvm1"].power_on()
     # A discovery runs at this moment: a domain that is off does not count as built.
     there = fleets.domain("web", uuid=placing.claim()["uuid"], state="shutoff")

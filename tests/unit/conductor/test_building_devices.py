@@ -16,11 +16,11 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._mdev_uuids import made_for
+from ansible_collections.drover.compute.plugins.module_utils._ownership.mdev_uuids import made_for
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.building import Building
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import request_of_port
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import request_of_port
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices
 from ansible_collections.drover.compute.tests.unit import hypervisors, node_devices

@@ -14,8 +14,9 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evacuation, host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
@@ -24,11 +25,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuati
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import EvacuationSettling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, continuity, evacuations, leases, power, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    continuity,
+    evacuations,
+    leases,
+    power,
+    services,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, uuid_of

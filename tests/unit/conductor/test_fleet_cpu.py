@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.fleet_cpu import FleetCpus
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit.store import fleets
 

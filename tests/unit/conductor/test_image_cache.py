@@ -14,11 +14,11 @@ from ansible.errors import AnsibleActionFail
 
 pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _image_cache
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.module_utils._images import cache as _image_cache
+from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.image_cache import CACHE, ImageCache
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit.action.running import run

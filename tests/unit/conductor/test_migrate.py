@@ -21,7 +21,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MeasuredMove
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instances, leases, measured_moves, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    instances,
+    leases,
+    measured_moves,
+    services,
+    tables,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 

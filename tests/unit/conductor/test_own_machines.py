@@ -14,20 +14,29 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import DeviceRequest, InstanceDevices
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_snapshots import InstanceSnapshots, SnapshotRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_snapshots import (
+    InstanceSnapshots,
+    SnapshotRequest,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import CONTROLLER, STORE, Known, Own, OwnMachines
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import (
+    CONTROLLER,
+    STORE,
+    Known,
+    Own,
+    OwnMachines,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion, plan_home
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import Resize, ResizeRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, NewSize
 from ansible_collections.drover.compute.plugins.plugin_utils._report.attention import attention

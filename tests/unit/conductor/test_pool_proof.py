@@ -10,9 +10,9 @@ import time
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools, pool_proof
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of

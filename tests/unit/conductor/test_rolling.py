@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import DrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
@@ -19,7 +20,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling import STEPS, Rolling, rounds
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_request import RollingRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, rolling

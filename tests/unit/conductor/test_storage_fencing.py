@@ -12,11 +12,11 @@ import time
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import storage_fencing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import StorageFencing
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, services, storage_fences
 from ansible_collections.drover.compute.tests.unit.conductor import test_evacuate
 from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import Hosts, World, disk

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.filter._disk_layout import disk_layout
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, disk_sources, requests
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 
 UUID = "5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01"
 RBD = {"protocol": "rbd", "name": "vms/data", "hosts": [{"name": "mon1", "port": 6789}], "auth": {"username": "libvirt", "secret": UUID}}

@@ -9,8 +9,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import fleet_cpu_xml, guest
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 
 CPU = {"mode": "custom", "model": "Haswell", "vendor": "Intel", "features": {"vme": "require", "hle": "disable"}}
 

@@ -16,9 +16,9 @@ import yaml
 
 from ansible_collections.drover.compute.plugins.filter._disk_layout import disk_layout
 from ansible_collections.drover.compute.plugins.filter._guest import guest
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, hardware, identity
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import hardware_fields as known
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.tests.unit import examples
 
 TEMPLATE = examples.ROOT / "roles" / "place" / "templates" / "domain.xml.j2"

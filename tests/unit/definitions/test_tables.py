@@ -12,9 +12,16 @@ import re
 import pytest
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, document, fields, identity, keeping, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
+    check,
+    document,
+    fields,
+    identity,
+    keeping,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import request_spec
 from ansible_collections.drover.compute.tests.pages import definitions, reference
 

@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._events.host_probe import Way
 from ansible_collections.drover.compute.plugins.plugin_utils._events.options import Options
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store

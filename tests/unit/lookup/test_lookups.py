@@ -18,7 +18,7 @@ from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _errors as errors
+from ansible_collections.drover.compute.plugins.plugin_utils._common import errors
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.lookup.conftest import domain, report

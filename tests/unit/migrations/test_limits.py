@@ -13,11 +13,11 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import migrate as mover_module
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import Mover
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import Restarts
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations.limits import Busy, of_options
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups

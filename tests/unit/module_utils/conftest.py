@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _digests
+from ansible_collections.drover.compute.plugins.module_utils._files import digests
 from ansible_collections.drover.compute.tests.unit.dead_storage import dead_storage, fresh_looks  # noqa: F401  pylint: disable=unused-import
 
 
@@ -16,5 +16,5 @@ from ansible_collections.drover.compute.tests.unit.dead_storage import dead_stor
 def own_digests(tmp_path_factory, monkeypatch):
     """Keep digests for the length of a test only."""
     folder = str(tmp_path_factory.mktemp("digests"))
-    monkeypatch.setattr(_digests, "folder", lambda: folder)
+    monkeypatch.setattr(digests, "folder", lambda: folder)
     return folder

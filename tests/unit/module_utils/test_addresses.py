@@ -9,7 +9,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._storage import read_addresses
+from ansible_collections.drover.compute.plugins.module_utils._host.storage import read_addresses
 
 
 class Network:

@@ -13,12 +13,12 @@ import subprocess
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing
+from ansible_collections.drover.compute.plugins.module_utils._storage import backing
 from ansible_collections.drover.compute.tests.unit.module_utils.images import qcow2, qemu_img
 
 
 def files(path, image_format=None):
-    found = _backing.chain(str(path), image_format)
+    found = backing.chain(str(path), image_format)
     return found.files
 
 
@@ -40,7 +40,7 @@ def test_a_whole_chain_by_relative_names_and_through_a_link(tmp_path):
     # file may be meant too.
     (tmp_path / "elsewhere").mkdir()
     os.symlink(tmp_path / "top", tmp_path / "elsewhere" / "top")
-    (reference,) = _backing.references_of(str(tmp_path / "elsewhere" / "top"))
+    (reference,) = backing.references_of(str(tmp_path / "elsewhere" / "top"))
     assert reference.paths == [str(tmp_path / "elsewhere" / "sub" / "middle"), str(tmp_path / "sub" / "middle")]
 
 
@@ -59,7 +59,7 @@ def test_nothing_is_behind_what_is_taken_for_raw(tmp_path):
 
 def test_the_names_that_qemu_takes(tmp_path):
     def named(name):
-        found = _backing.reference_of(name, "/img/top")
+        found = backing.reference_of(name, "/img/top")
         return found.paths, found.servers, found.words
 
     def described(**options):
@@ -88,12 +88,12 @@ def test_the_names_that_qemu_takes(tmp_path):
 
 def test_trouble_is_told(tmp_path):
     qcow2(tmp_path / "top", "gone")
-    found = _backing.chain(str(tmp_path / "top"))
+    found = backing.chain(str(tmp_path / "top"))
     assert found.files == [str(tmp_path / "gone")] and "gone cannot be read (No such file" in found.troubles[0]
     data = bytearray((tmp_path / "top").read_bytes())
     data[16:20] = (5000).to_bytes(4, "big")
     (tmp_path / "top").write_bytes(data)
-    assert "its header is damaged" in _backing.chain(str(tmp_path / "top")).troubles[0]
+    assert "its header is damaged" in backing.chain(str(tmp_path / "top")).troubles[0]
     qcow2(tmp_path / "a", "b")
     qcow2(tmp_path / "b", "a")
     assert files(tmp_path / "a") == [str(tmp_path / "b")]

@@ -11,7 +11,7 @@ import stat
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_devices
+from ansible_collections.drover.compute.plugins.module_utils._files import block_devices
 from ansible_collections.drover.compute.tests import parts
 
 NAA = "naa.600140500000a1b2c3d4000000000001"
@@ -56,12 +56,12 @@ class Sysfs:
 
     def identity(self, device):
         """Return the identity of a device by its number, as the code finds it."""
-        return _block_devices._identity(os.path.realpath(self.folder / "dev/block" / (device / "dev").read_text().strip()))
+        return block_devices._identity(os.path.realpath(self.folder / "dev/block" / (device / "dev").read_text().strip()))
 
 
 @pytest.fixture(name="sysfs")
 def _sysfs(tmp_path, monkeypatch):
-    monkeypatch.setattr(_block_devices, "SYSFS", os.fspath(tmp_path / "sys"))
+    monkeypatch.setattr(block_devices, "SYSFS", os.fspath(tmp_path / "sys"))
     return Sysfs(tmp_path / "sys")
 
 
@@ -103,7 +103,7 @@ def test_a_name_that_clones_have_too_is_none(sysfs, file, name):
 def test_a_disk_that_says_nothing_has_none(sysfs):
     assert sysfs.identity(sysfs.add("vda", serial="a-serial-number")) is None
     assert sysfs.identity(sysfs.add("loop0", loop__backing_file="/srv/images/disk.raw")) is None
-    assert _block_devices._identity(os.fspath(sysfs.folder / "none")) is None
+    assert block_devices._identity(os.fspath(sysfs.folder / "none")) is None
 
 
 def test_a_partition_is_a_part_of_its_disk(sysfs):
@@ -166,16 +166,16 @@ def test_the_devices_of_a_host_are_listed_with_all_their_names(sysfs, tmp_path, 
             os.mknod(dev / device.name, stat.S_IFBLK | 0o600, os.makedev(major, minor))
     except PermissionError:
         parts.leave_out("The tests of device nodes", "only root makes them")
-    monkeypatch.setattr(_block_devices, "DEV", os.fspath(dev))
+    monkeypatch.setattr(block_devices, "DEV", os.fspath(dev))
     (dev / "disk/by-id/wwn-0x6001").symlink_to("../../sda")
     (dev / "disk/by-id/gone").symlink_to("../../sdx")
     (dev / "vg/db").symlink_to("../dm-0")
     (dev / "file").write_text("")
-    assert _block_devices.listing() == [
+    assert block_devices.listing() == [
         {"id": f"{LVM}@{NAA}", "names": [f"{dev}/dm-0", f"{dev}/vg/db"]},
         {"id": NAA, "names": [f"{dev}/disk/by-id/wwn-0x6001", f"{dev}/sda"]},
     ]
-    assert _block_devices.identity(f"{dev}/vg/db") == f"{LVM}@{NAA}"
-    assert _block_devices.identity(f"{dev}/vda") is None
-    assert _block_devices.identity(f"{dev}/file") is None
-    assert _block_devices.identity(f"{dev}/none") is None
+    assert block_devices.identity(f"{dev}/vg/db") == f"{LVM}@{NAA}"
+    assert block_devices.identity(f"{dev}/vda") is None
+    assert block_devices.identity(f"{dev}/file") is None
+    assert block_devices.identity(f"{dev}/none") is None

@@ -18,7 +18,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_volumes
+from ansible_collections.drover.compute.plugins.module_utils._storage import block_volumes
 from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Faraway, Pool
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration_storage import Place
@@ -101,7 +101,7 @@ def test_one_that_this_host_itself_uses_stays(volumes, monkeypatch):
             raise OSError(errno.EBUSY, "Device or resource busy")
         return opened(path, flags, *more, **named)
 
-    monkeypatch.setattr(_block_volumes.os, "open", open_)
+    monkeypatch.setattr(block_volumes.os, "open", open_)
     record = volumes.moved()
     assert names(volumes) == [NAME] and record["leftovers"] == [volumes.path] and "this host itself uses it" in record["kept"][0]["reason"]
 

@@ -11,14 +11,14 @@ import pathlib
 import libvirt
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
+from ansible_collections.drover.compute.plugins.module_utils._host.capabilities import (
     cpu_element,
     features_of,
     host_model_cpu,
     parse_capabilities,
     read_free_pages,
 )
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse_cpu_set
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse_cpu_set
 
 DATA = pathlib.Path(__file__).parent / "data"
 CAPABILITIES = (DATA / "capabilities-qemu.xml").read_text()

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils._ceph_fence import CephProblem, Cluster
+from ansible_collections.drover.compute.plugins.module_utils._storage.ceph_fence import CephProblem, Cluster
 
 DISK = "rbd:10.99.0.254:/vms/web-vda"
 MONITORS = {"mons": [{"rank": 0, "name": "a", "public_addrs": {"addrvec": [{"type": "v1", "addr": "10.99.0.254:6789", "nonce": 0}]}}]}

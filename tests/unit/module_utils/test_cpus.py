@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 import libvirt
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _cpus
+from ansible_collections.drover.compute.plugins.module_utils._host import cpus
 
 HOST_MODEL = """<domainCapabilities><cpu><mode name='host-model' supported='yes'><model fallback='forbid'>Broadwell</model>
 <feature policy='require' name='vmx'/></mode></cpu></domainCapabilities>"""
@@ -46,19 +46,19 @@ def domain(cpu, kind="kvm"):
     ],
 )
 def test_the_cpu_of_a_guest(cpu, model):
-    found = _cpus.wanted(Conn(), domain(cpu))
+    found = cpus.wanted(Conn(), domain(cpu))
     assert (found["arch"], found["type"]) == ("x86_64", "kvm") and ET.fromstring(found["cpu"]).findtext("model") == model
 
 
 def test_guests_that_run_on_any_cpu():
-    assert _cpus.wanted(Conn(), domain("")) is None
-    assert _cpus.wanted(Conn(), domain("<cpu mode='host-model'/>", kind="qemu")) is None
+    assert cpus.wanted(Conn(), domain("")) is None
+    assert cpus.wanted(Conn(), domain("<cpu mode='host-model'/>", kind="qemu")) is None
 
 
 def test_only_a_clear_no_counts():
     cpu = {"arch": "x86_64", "type": "kvm", "cpu": "<cpu/>"}
-    assert not _cpus.runs(Conn(libvirt.VIR_CPU_COMPARE_INCOMPATIBLE), cpu)
-    assert _cpus.runs(Conn(libvirt.VIR_CPU_COMPARE_IDENTICAL), cpu) and _cpus.runs(Conn(), cpu)
-    assert _cpus.runs(Conn(error=libvirt.VIR_ERR_NO_SUPPORT), cpu)
+    assert not cpus.runs(Conn(libvirt.VIR_CPU_COMPARE_INCOMPATIBLE), cpu)
+    assert cpus.runs(Conn(libvirt.VIR_CPU_COMPARE_IDENTICAL), cpu) and cpus.runs(Conn(), cpu)
+    assert cpus.runs(Conn(error=libvirt.VIR_ERR_NO_SUPPORT), cpu)
     with pytest.raises(libvirt.libvirtError):
-        _cpus.runs(Conn(error=libvirt.VIR_ERR_INTERNAL_ERROR), cpu)
+        cpus.runs(Conn(error=libvirt.VIR_ERR_INTERNAL_ERROR), cpu)

@@ -10,15 +10,15 @@ import os
 import subprocess
 import sys
 
-from ansible_collections.drover.compute.plugins.module_utils import _detach
+from ansible_collections.drover.compute.plugins.module_utils._files import detach
 
 MANY = """
 import os, resource
-from ansible_collections.drover.compute.plugins.module_utils import _detach
+from ansible_collections.drover.compute.plugins.module_utils._files import detach
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 taken = [os.dup(0) for number in range(1000)]
-ears = {number: _detach.spawn(lambda say, number=number: say(f"word {number}")) for number in range(40)}
-words = _detach.hear(ears, 60)
+ears = {number: detach.spawn(lambda say, number=number: say(f"word {number}")) for number in range(40)}
+words = detach.hear(ears, 60)
 assert words == {number: f"word {number}" for number in range(40)}, words
 """
 
@@ -27,8 +27,8 @@ def test_each_is_heard_and_one_that_dies_says_nothing():
     def dies(say):
         raise RuntimeError
 
-    ears = {"one": _detach.spawn(lambda say: say("started")), "two": _detach.spawn(dies)}
-    assert _detach.hear(ears, 30) == {"one": "started", "two": None}
+    ears = {"one": detach.spawn(lambda say: say("started")), "two": detach.spawn(dies)}
+    assert detach.hear(ears, 30) == {"one": "started", "two": None}
 
 
 def test_suspected_10_more_workers_than_select_knows_descriptors():

@@ -14,7 +14,7 @@ import xml.etree.ElementTree as ET
 import libvirt
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _devices
+from ansible_collections.drover.compute.plugins.module_utils._host import devices
 
 NODEDEVS = ET.parse(pathlib.Path(__file__).parent / "data" / "nodedevs.xml").getroot()
 TEXTS = [ET.tostring(each, encoding="unicode") for each in NODEDEVS]
@@ -22,7 +22,7 @@ TEXTS = [ET.tostring(each, encoding="unicode") for each in NODEDEVS]
 
 @pytest.fixture(scope="module")
 def found():
-    return _devices.parse_devices((text, "3627463d" not in text) for text in TEXTS)
+    return devices.parse_devices((text, "3627463d" not in text) for text in TEXTS)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_a_libvirt_that_knows_no_defined_devices():
             raise problem
         return [Device(TEXTS[0]), Device(TEXTS[1], gone=True)]
 
-    read = _devices.read_devices(types.SimpleNamespace(listAllDevices=listing))
+    read = devices.read_devices(types.SimpleNamespace(listAllDevices=listing))
     assert [each["address"] for each in read["pci_devices"]] == ["0000:3b:00.0"]
     assert len(asked) == 2
     assert asked[1] & libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV
@@ -152,7 +152,7 @@ def test_what_libvirt_itself_makes_of_them(found, tmp_path):
     path.write_text(ET.tostring(node, encoding="unicode"))
     conn = libvirt.open(f"test://{path}")
     try:
-        read = _devices.read_devices(conn)
+        read = devices.read_devices(conn)
     finally:
         conn.close()
     expected = [{**each, "driver": None} for each in found["pci_devices"]]

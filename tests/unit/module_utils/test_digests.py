@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.module_utils import _digests, _files
+from ansible_collections.drover.compute.plugins.module_utils._files import access, digests
 
 KIB = 1024
 
@@ -22,23 +22,23 @@ KIB = 1024
 def small(monkeypatch):
     """Set pieces of four blocks, blocks of 4 KiB, and no waiting time before a digest of a file is
     kept."""
-    monkeypatch.setattr(_digests, "BLOCK", 4 * KIB)
-    monkeypatch.setattr(_digests, "PIECE", 16 * KIB)
-    monkeypatch.setattr(_digests, "_ZEROS", bytes(4 * KIB))
-    monkeypatch.setattr(_digests, "SETTLED", -5)
+    monkeypatch.setattr(digests, "BLOCK", 4 * KIB)
+    monkeypatch.setattr(digests, "PIECE", 16 * KIB)
+    monkeypatch.setattr(digests, "_ZEROS", bytes(4 * KIB))
+    monkeypatch.setattr(digests, "SETTLED", -5)
 
 
 def watch(monkeypatch, note):
     """Call ``note(arguments)`` before each piece that is read. (Another process may read the
     piece.)"""
-    real = _files.call
+    real = access.call
 
     def call(function, *args, **more):
-        if function is _digests._piece:
+        if function is digests._piece:
             note(args)
         return real(function, *args, **more)
 
-    monkeypatch.setattr(_files, "call", call)
+    monkeypatch.setattr(access, "call", call)
 
 
 parts = st.lists(st.tuples(st.booleans(), st.integers(0, 40 * KIB)), max_size=6)
@@ -52,7 +52,7 @@ def test_however_it_is_read(small, tmp_path, parts, steps, change):
     content = b"".join(bytes([65 + number]) * length if data else bytes(length) for number, (data, length) in enumerate(parts))
     full, sparse = tmp_path / "full", tmp_path / "sparse"
     full.write_bytes(content)
-    stream = _digests.Digest()
+    stream = digests.Digest()
     with open(sparse, "wb") as file:
         for number, (data, length) in enumerate(parts):
             if not data:
@@ -65,7 +65,7 @@ def test_however_it_is_read(small, tmp_path, parts, steps, change):
                 stream.data(bytes([65 + number]) * min(step, length - start))
         file.truncate(len(content))
     digest = stream.end()
-    assert _digests.of_file(str(full))[0] == _digests.of_file(str(sparse))[0] == digest
+    assert digests.of_file(str(full))[0] == digests.of_file(str(sparse))[0] == digest
     # Another byte, or another length that consists of zeros.
     other = bytearray(content + b"\0")
     assert _of(tmp_path, other) != digest
@@ -76,7 +76,7 @@ def test_however_it_is_read(small, tmp_path, parts, steps, change):
 def _of(folder, content):
     path = folder / "other"
     path.write_bytes(bytes(content))
-    found = _digests.of_file(str(path))[0]
+    found = digests.of_file(str(path))[0]
     path.unlink()
     return found
 
@@ -86,26 +86,26 @@ def test_it_is_read_once_and_again_when_it_has_changed(small, tmp_path, monkeypa
     path.write_bytes(b"a" * 100 * KIB)
     read = []
     watch(monkeypatch, read.append)
-    first, stamp = _digests.of_file(str(path))
-    assert len(read) == 7 and _digests.of_file(str(path)) == (first, stamp) and len(read) == 7
+    first, stamp = digests.of_file(str(path))
+    assert len(read) == 7 and digests.of_file(str(path)) == (first, stamp) and len(read) == 7
     # Same length and old time of change, as after "cp -p": its inode differs.
     status = os.stat(path)
     path.write_bytes(b"b" * 100 * KIB)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    second, dummy = _digests.of_file(str(path))
+    second, dummy = digests.of_file(str(path))
     assert second != first and len(read) == 14
 
 
 def test_what_has_just_changed_is_not_remembered(tmp_path, own_digests):
     path = tmp_path / "base"
     path.write_bytes(b"a")
-    assert _digests.of_file(str(path))[0] and os.listdir(own_digests) == []
+    assert digests.of_file(str(path))[0] and os.listdir(own_digests) == []
 
 
 def test_a_long_file_is_read_over_several_calls(small, tmp_path, monkeypatch):
     path = tmp_path / "base"
     path.write_bytes(os.urandom(100 * KIB))
-    whole = _digests.of_file(str(path))[0]
+    whole = digests.of_file(str(path))[0]
     copy = tmp_path / "copy"
     copy.write_bytes(path.read_bytes())
     now, read = [0.0], []
@@ -115,8 +115,8 @@ def test_a_long_file_is_read_over_several_calls(small, tmp_path, monkeypatch):
         read.append(args)
 
     watch(monkeypatch, note)
-    monkeypatch.setattr(_digests.time, "monotonic", lambda: now[0])
-    found = [_digests.of_file(str(copy), seconds=3)[0] for dummy in range(4)]
+    monkeypatch.setattr(digests.time, "monotonic", lambda: now[0])
+    found = [digests.of_file(str(copy), seconds=3)[0] for dummy in range(4)]
     assert found == [None, None, whole, whole] and len(read) == 7
 
 
@@ -124,6 +124,6 @@ def test_what_changes_while_it_is_read_has_none(small, tmp_path, monkeypatch):
     path = tmp_path / "base"
     path.write_bytes(b"a" * 100)
     watch(monkeypatch, lambda args: path.write_bytes(b"b" * 101))
-    assert _digests.of_file(str(path))[0] is None
+    assert digests.of_file(str(path))[0] is None
     with pytest.raises(OSError):
-        _digests.of_file(str(tmp_path))
+        digests.of_file(str(tmp_path))

@@ -12,7 +12,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _distribution, _offered
+from ansible_collections.drover.compute.plugins.module_utils._host import distribution, offered
 
 DEBIAN, RHEL = "/usr/bin/qemu-system-x86_64", "/usr/libexec/qemu-kvm"
 SVIRT = (
@@ -71,48 +71,48 @@ def emulator_of(text):
 
 def test_a_domain_gets_the_qemu_of_its_new_host():
     debian, rhel = Host(DEBIAN, "/usr/bin/kvm"), Host(RHEL)
-    assert emulator_of(_distribution.for_host(rhel, domain())) == RHEL
-    assert emulator_of(_distribution.for_host(debian, domain(RHEL))) == DEBIAN
-    assert "xmlns:drover=" in _distribution.for_host(rhel, domain())
+    assert emulator_of(distribution.for_host(rhel, domain())) == RHEL
+    assert emulator_of(distribution.for_host(debian, domain(RHEL))) == DEBIAN
+    assert "xmlns:drover=" in distribution.for_host(rhel, domain())
     for text in (domain(), domain("/usr/bin/kvm"), domain(None), "<domain type='test'/>"):
-        assert _distribution.for_host(debian, text) == text
-    assert _offered.reasons(rhel, domain(), "kvm2") == []
+        assert distribution.for_host(debian, text) == text
+    assert offered.reasons(rhel, domain(), "kvm2") == []
 
 
 def test_a_qemu_that_somebody_chose_is_not_replaced():
     text = domain("/opt/qemu/bin/qemu-system-x86_64")
-    assert _distribution.for_host(Host(DEBIAN), text) == text
-    (reason,) = _offered.reasons(Host(DEBIAN), text, "kvm2")
+    assert distribution.for_host(Host(DEBIAN), text) == text
+    (reason,) = offered.reasons(Host(DEBIAN), text, "kvm2")
     assert reason.startswith(
         f"kvm2 has no /opt/qemu/bin/qemu-system-x86_64, the emulator of its domain; QEMU is {DEBIAN} there: install it"
     )
-    assert _offered.reasons(Host(DEBIAN, "/opt/qemu/bin/qemu-system-x86_64"), text, "kvm2") == []
+    assert offered.reasons(Host(DEBIAN, "/opt/qemu/bin/qemu-system-x86_64"), text, "kvm2") == []
 
 
 def test_machine_types_of_a_distribution_are_refused_by_another():
     rhel = Host(RHEL, machines=("pc-q35-rhel9.2.0", "q35"), driver="selinux")
-    (reason,) = _offered.reasons(rhel, domain(), "kvm2")
+    (reason,) = offered.reasons(rhel, domain(), "kvm2")
     assert reason.startswith("the hypervisor of kvm2 cannot run its machine pc-q35-7.2 (the machine 'pc-q35-7.2' is not supported by")
-    (reason,) = _offered.reasons(Host(DEBIAN), domain(RHEL, SVIRT, machine="pc-q35-rhel9.2.0"), "kvm1")
+    (reason,) = offered.reasons(Host(DEBIAN), domain(RHEL, SVIRT, machine="pc-q35-rhel9.2.0"), "kvm1")
     assert reason.startswith("the hypervisor of kvm1 cannot run its machine pc-q35-rhel9.2.0")
 
 
 @pytest.mark.parametrize("label", [SVIRT, UBUNTU, PLAIN])
 def test_labels_that_libvirt_chooses_do_not_hold_a_domain(label):
     text = domain(DEBIAN, label, DAC)
-    assert _offered.reasons(Host(DEBIAN), text, "kvm2") == []
-    assert [each.get("model") for each in ET.fromstring(_distribution.for_host(Host(DEBIAN), text)).findall("seclabel")] == ["dac"]
+    assert offered.reasons(Host(DEBIAN), text, "kvm2") == []
+    assert [each.get("model") for each in ET.fromstring(distribution.for_host(Host(DEBIAN), text)).findall("seclabel")] == ["dac"]
     same = Host(DEBIAN, driver=ET.fromstring(label).get("model"))
-    assert _distribution.for_host(same, text) == text
+    assert distribution.for_host(same, text) == text
 
 
 @pytest.mark.parametrize("label", [STATIC, BASE, "<seclabel type='dynamic' model='selinux' relabel='no'/>"])
 def test_labels_that_somebody_gave_stay_and_need_their_driver(label):
     text = domain(DEBIAN, label)
-    assert _distribution.for_host(Host(DEBIAN), text) == text
+    assert distribution.for_host(Host(DEBIAN), text) == text
     for driver in ("none", "apparmor"):
-        (reason,) = _offered.reasons(Host(DEBIAN, driver=driver), text, "kvm2")
+        (reason,) = offered.reasons(Host(DEBIAN, driver=driver), text, "kvm2")
         assert reason.startswith(
             "it has a label of selinux of its own, and libvirt of kvm2 works without selinux: use the same security_driver"
         )
-    assert _offered.reasons(Host(DEBIAN, driver="selinux"), text, "kvm2") == []
+    assert offered.reasons(Host(DEBIAN, driver="selinux"), text, "kvm2") == []

@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
-from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_domain
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import parse_domain
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 
 # The elements that Nova 34 writes for a guest of two cells with pinned CPUs, 2 MiB pages and an isolated emulator.
 NOVA = """<domain type='kvm'><name>n</name><memory unit='KiB'>2097152</memory><vcpu>4</vcpu>

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import (
     backing_files,
     console_logs,
     is_locked_out,
@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.plugins.module_utils._domain_xml import 
     with_password,
     without_passwords,
 )
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 
 FULL = """<domain type='kvm'>
   <name>db</name><uuid>5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01</uuid><title>Data  base</title>

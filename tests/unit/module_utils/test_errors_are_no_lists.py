@@ -12,9 +12,10 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _devices, _domains, _orders, _storage
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._host import devices, domains, storage
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem
+from ansible_collections.drover.compute.plugins.module_utils._orders import orders
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 
 
 def fails(code, domain=libvirt.VIR_FROM_RPC, number=0):
@@ -40,10 +41,10 @@ PROBLEMS = [
     (libvirt.VIR_ERR_INTERNAL_ERROR,),
 ]
 READS = {
-    "listAllStoragePools": lambda conn: _storage.read_pools(conn, None),
-    "listAllNetworks": _storage.read_networks,
-    "listAllDevices": _devices.read_devices,
-    "listAllDomains": lambda conn: _domains.read_domains(conn, False),
+    "listAllStoragePools": lambda conn: storage.read_pools(conn, None),
+    "listAllNetworks": storage.read_networks,
+    "listAllDevices": devices.read_devices,
+    "listAllDomains": lambda conn: domains.read_domains(conn, False),
 }
 
 
@@ -65,17 +66,17 @@ def test_f20_brothers_what_a_driver_does_not_have_is_empty(conn, monkeypatch, ca
 def test_f20_brothers_a_pool_is_left_out_only_if_it_is_gone(conn, monkeypatch, code, is_left_out):
     monkeypatch.setattr(libvirt.virStoragePool, "info", fails(code, libvirt.VIR_FROM_STORAGE))
     if is_left_out:
-        assert _storage.read_pools(conn, None) == []
+        assert storage.read_pools(conn, None) == []
     else:
         with pytest.raises(libvirt.libvirtError):
-            _storage.read_pools(conn, None)
+            storage.read_pools(conn, None)
 
 
 @pytest.mark.parametrize("damage", ["[", "{}", "7", None])
 def test_f20_brothers_withdrawn_orders_that_cannot_be_read_begin_nothing(tmp_path, damage):
     """The withdrawn orders that cannot be read may contain this order."""
     records = Records(str(tmp_path))
-    _orders.withdraw(records, "u", ["an order"])
+    orders.withdraw(records, "u", ["an order"])
     path = tmp_path / "u.withdrawn"
     if damage is None:
         path.unlink()
@@ -83,9 +84,9 @@ def test_f20_brothers_withdrawn_orders_that_cannot_be_read_begin_nothing(tmp_pat
     else:
         path.write_text(damage)
     for call in (
-        lambda: _orders.refuse_withdrawn(records, "u", "web", "an order"),
-        lambda: _orders.withdraw(records, "u", ["another"]),
+        lambda: orders.refuse_withdrawn(records, "u", "web", "an order"),
+        lambda: orders.withdraw(records, "u", ["another"]),
     ):
         with pytest.raises(LibvirtProblem, match=f"{path} cannot be read .*nothing is begun"):
             call()
-    _orders.refuse_withdrawn(records, "v", "web", "an order")
+    orders.refuse_withdrawn(records, "v", "web", "an order")

@@ -18,8 +18,8 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
 from ansible_collections.drover.compute.plugins.module_utils._bindings.there import reasons_here
-from ansible_collections.drover.compute.plugins.module_utils._disk_facts import DiskFacts
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import parse_disk
+from ansible_collections.drover.compute.plugins.module_utils._host.disk_facts import DiskFacts
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qemu_img
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration_storage import Place, place

@@ -13,8 +13,10 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _file_names, _mounts
-from ansible_collections.drover.compute.plugins.module_utils._file_users import FileUsers
+from ansible_collections.drover.compute.plugins.module_utils._files import block_devices
+from ansible_collections.drover.compute.plugins.module_utils._files import mounts as _mounts
+from ansible_collections.drover.compute.plugins.module_utils._ownership.file_users import FileUsers
+from ansible_collections.drover.compute.plugins.module_utils._storage import file_names
 from ansible_collections.drover.compute.tests import parts
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
@@ -28,7 +30,7 @@ def ask(tmp_path):
     connection = libvirt.open("test:///default")
     connection.defineXML(hypervisors.xml("other", uuid_of("other"), [str(path)]))
     mounts = _mounts.all_mounts()
-    system, _slash, number = (_file_names.inode(os.path.realpath(path), mounts) or "0/0").rpartition("/")
+    system, _slash, number = (file_names.inode(os.path.realpath(path), mounts) or "0/0").rpartition("/")
 
     def asked(system_there, number_there):
         inode = f"{system_there or system}/{number_there or number}"
@@ -56,7 +58,7 @@ WWN, OTHER = "naa.600140512345678", "naa.600140587654321"
 @pytest.fixture
 def device(tmp_path, monkeypatch):
     """``device(name, wwid)`` -> the node of a device of this host."""
-    monkeypatch.setattr(_block_devices, "SYSFS", str(tmp_path / "sys"))
+    monkeypatch.setattr(block_devices, "SYSFS", str(tmp_path / "sys"))
 
     def make(name, wwid, minor=200):
         path, place = tmp_path / name, tmp_path / "sys/dev/block" / f"7:{minor}"
@@ -87,7 +89,7 @@ def users_of(path, named, question):
 def test_b3_a_device_is_told_by_the_storage_and_not_by_its_node(device):
     """Each host makes its own nodes, so their numbers prove nothing."""
     path = device("lun", WWN)
-    names = _file_names.names(path, _mounts.all_mounts())
+    names = file_names.names(path, _mounts.all_mounts())
     assert names["inode"] is None and names["device"] == WWN
     assert "other" in (users_of(path, path, {"inode": None, "device": WWN}) or "")
     assert "other" in (users_of("/dev/mapper/another-name", path, {"inode": None, "device": WWN}) or "")
@@ -96,7 +98,7 @@ def test_b3_a_device_is_told_by_the_storage_and_not_by_its_node(device):
 
 def test_b3_a_device_that_does_not_tell_what_it_is_may_be_the_one(device):
     path = device("vdb", None)
-    assert _file_names.names(path, _mounts.all_mounts())["device"] is None
+    assert file_names.names(path, _mounts.all_mounts())["device"] is None
     for known in (WWN, None):
         assert "other" in (users_of(path, path, {"inode": None, "device": known}) or "")
 

@@ -21,15 +21,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.module_utils import _files
+from ansible_collections.drover.compute.plugins.module_utils._files import access
 
 #: A program that gets a dead file system as its argument, and prints its results.
 LOOKS_AT_DEAD_STORAGE = """
 import os, sys
-from ansible_collections.drover.compute.plugins.module_utils import _files
+from ansible_collections.drover.compute.plugins.module_utils._files import access
 try:
-    _files.call(os.stat, sys.argv[1], limit=0.3)
-except _files.Unresponsive as exc:
+    access.call(os.stat, sys.argv[1], limit=0.3)
+except access.Unresponsive as exc:
     print(exc)
 """
 
@@ -64,21 +64,21 @@ def children():
 def test_what_a_function_returns_and_raises_arrives(tmp_path):
     path = str(tmp_path / "file")
     with pytest.raises(FileNotFoundError) as missing:
-        _files.call(os.stat, path)
+        access.call(os.stat, path)
     assert (missing.value.errno, missing.value.filename) == (errno.ENOENT, path)
     (tmp_path / "file").write_bytes(b"x" * 3_000_000)
-    assert _files.call(os.stat, path) == os.stat(path)
-    assert len(_files.call(read, path)) == 3_000_000
-    assert _files.call(lambda: len(path)) == len(path)
+    assert access.call(os.stat, path) == os.stat(path)
+    assert len(access.call(read, path)) == 3_000_000
+    assert access.call(lambda: len(path)) == len(path)
     with pytest.raises(ZeroDivisionError):
-        _files.call(operator.truediv, 1, 0)
+        access.call(operator.truediv, 1, 0)
     with pytest.raises(RuntimeError, match="cannot pickle|can't pickle|Can't pickle|Can't get local object"):
-        _files.call(lambda: lambda: None)
+        access.call(lambda: lambda: None)
 
 
 @given(st.lists(st.tuples(st.integers(), st.integers(-2, 2)), max_size=30))
 def test_many_looks_are_answered_as_each_alone_in_their_order(many):
-    for (good, value), (one, other) in zip(_files.call_each(divmod, many), many, strict=True):
+    for (good, value), (one, other) in zip(access.call_each(divmod, many), many, strict=True):
         if other == 0:
             assert not good and isinstance(value, ZeroDivisionError)
         else:
@@ -86,33 +86,33 @@ def test_many_looks_are_answered_as_each_alone_in_their_order(many):
 
 
 def test_one_child_looks_again_and_again_and_has_nothing_of_ours():
-    (looker,) = {_files.call(os.getpid) for dummy in range(10)}
+    (looker,) = {access.call(os.getpid) for dummy in range(10)}
     assert looker != os.getpid()
     with open(__file__, "rb"):
-        links = _files.call(descriptors)
+        links = access.call(descriptors)
     assert links[:3] == [os.devnull] * 3 and len(links) == 4 and links[3].startswith("socket:")
 
 
 def test_a_child_that_dies_is_replaced():
-    os.kill(_files.call(os.getpid), signal.SIGKILL)
-    assert _files.call(abs, -1) == 1
-    with pytest.raises(_files.Unresponsive, match="did not end at all"):
-        _files.call(lambda: os._exit(1))
-    with pytest.raises(_files.Unresponsive, match="did not answer at all"):
-        _files.call(lambda path: os._exit(1), "/etc/passwd")
+    os.kill(access.call(os.getpid), signal.SIGKILL)
+    assert access.call(abs, -1) == 1
+    with pytest.raises(access.Unresponsive, match="did not end at all"):
+        access.call(lambda: os._exit(1))
+    with pytest.raises(access.Unresponsive, match="did not answer at all"):
+        access.call(lambda path: os._exit(1), "/etc/passwd")
 
 
 def test_a_fork_has_children_of_its_own():
-    _files.call(abs, -1)
-    ours = _files.call(os.getpid)
+    access.call(abs, -1)
+    ours = access.call(os.getpid)
     ear, mouth = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(mouth, str(_files.call(os.getpid)).encode())
+        os.write(mouth, str(access.call(os.getpid)).encode())
         os._exit(0)
     os.waitpid(child, 0)
     assert int(os.read(ear, 16)) not in (ours, child, os.getpid())
-    assert _files.call(os.getpid) == ours
+    assert access.call(os.getpid) == ours
     os.close(ear)
     os.close(mouth)
 
@@ -120,33 +120,33 @@ def test_a_fork_has_children_of_its_own():
 def test_threads_look_at_the_same_time():
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         began = time.monotonic()
-        assert list(pool.map(functools.partial(_files.call, abs), range(-400, 0))) == list(range(400, 0, -1))
-        list(pool.map(lambda dummy: _files.call(time.sleep, 0.5), range(8)))
+        assert list(pool.map(functools.partial(access.call, abs), range(-400, 0))) == list(range(400, 0, -1))
+        list(pool.map(lambda dummy: access.call(time.sleep, 0.5), range(8)))
         assert time.monotonic() - began < 3
-    assert len(_files._IDLE) <= _files.KEPT
+    assert len(access._IDLE) <= access.KEPT
 
 
 def test_storage_nothing_waits_for_a_pipe(pipe, tmp_path, fresh_looks):
     (tmp_path / "other").write_text("x")
-    with pytest.raises(_files.Unresponsive) as late:
-        _files.call(read, pipe, limit=0.3)
+    with pytest.raises(access.Unresponsive) as late:
+        access.call(read, pipe, limit=0.3)
     assert str(late.value).startswith(f"{pipe} on {os.uname().nodename} did not answer within 0.3 s, though its file system does")
     assert (late.value.place, late.value.path) == (pipe, pipe)
     # The dead path is not tried again, and its neighbour is read.
     began = time.monotonic()
-    with pytest.raises(_files.Unresponsive, match="did not answer before"):
-        _files.call(read, pipe)
+    with pytest.raises(access.Unresponsive, match="did not answer before"):
+        access.call(read, pipe)
     assert time.monotonic() - began < 5
-    assert _files.call(read, str(tmp_path / "other")) == b"x"
+    assert access.call(read, str(tmp_path / "other")) == b"x"
 
 
 def test_a_pipe_in_the_place_of_a_file_is_refused(pipe, tmp_path):
     (tmp_path / "file").write_bytes(b"abc")
     with pytest.raises(OSError, match="no regular file"):
-        _files.open_regular(pipe)
+        access.open_regular(pipe)
     with pytest.raises(OSError, match="no regular file"):
-        _files.open_regular(str(tmp_path))
-    with _files.open_regular(str(tmp_path / "file")) as handle:
+        access.open_regular(str(tmp_path))
+    with access.open_regular(str(tmp_path / "file")) as handle:
         assert handle.read() == b"abc"
 
 
@@ -158,7 +158,7 @@ def test_storage_dead_storage_is_asked_once(dead_storage, tmp_path):
     many = [(f"{dead_storage}/disk{number}",) for number in range(500)]
     many[250:250] = [(str(tmp_path / "alive"),), (f"{tmp_path}/link/disk",)]
     began = time.monotonic()
-    answers = _files.call_each(os.stat, many, limit=0.5)
+    answers = access.call_each(os.stat, many, limit=0.5)
     assert time.monotonic() - began < 15
     assert [good for good, dummy in answers] == [args[0].endswith("alive") for args in many]
     first, last, linked = answers[0][1], answers[-1][1], answers[251][1]
@@ -167,17 +167,17 @@ def test_storage_dead_storage_is_asked_once(dead_storage, tmp_path):
     assert "did not answer before" in str(last)
     assert {each.place for each in (first, last, linked)} == {str(dead_storage)}
     assert linked.path == f"{dead_storage}/folder/disk"
-    assert _files.real_path(f"{tmp_path}/link/disk") == linked.path
+    assert access.real_path(f"{tmp_path}/link/disk") == linked.path
 
 
 def test_storage_that_comes_back_is_looked_at_again(dead_storage, monkeypatch):
-    with pytest.raises(_files.Unresponsive):
-        _files.call(os.stat, str(dead_storage), limit=0.3)
-    with pytest.raises(_files.Unresponsive, match="before"):
-        _files.call(os.stat, str(dead_storage), limit=0.3)
-    monkeypatch.setattr(_files.time, "monotonic", lambda real=time.monotonic: real() + _files.AGAIN)
-    with pytest.raises(_files.Unresponsive, match="within 0.3 s"):
-        _files.call(os.stat, str(dead_storage), limit=0.3)
+    with pytest.raises(access.Unresponsive):
+        access.call(os.stat, str(dead_storage), limit=0.3)
+    with pytest.raises(access.Unresponsive, match="before"):
+        access.call(os.stat, str(dead_storage), limit=0.3)
+    monkeypatch.setattr(access.time, "monotonic", lambda real=time.monotonic: real() + access.AGAIN)
+    with pytest.raises(access.Unresponsive, match="within 0.3 s"):
+        access.call(os.stat, str(dead_storage), limit=0.3)
 
 
 def test_storage_a_process_ends_though_its_child_cannot(dead_storage):
@@ -193,11 +193,11 @@ def test_storage_a_process_ends_though_its_child_cannot(dead_storage):
 def test_children_that_ended_are_taken_leave_of(fresh_looks, pipe):
     before = set(children())
     for number in range(5):
-        with pytest.raises(_files.Unresponsive):
-            _files.call(lambda path: time.sleep(600), f"{pipe}{number}", limit=0.05)
+        with pytest.raises(access.Unresponsive):
+            access.call(lambda path: time.sleep(600), f"{pipe}{number}", limit=0.05)
     for dummy in range(50):
-        with pytest.raises(_files.Unresponsive):
-            _files.call(lambda path: time.sleep(600), f"{pipe}x{dummy}", limit=0.05)
+        with pytest.raises(access.Unresponsive):
+            access.call(lambda path: time.sleep(600), f"{pipe}x{dummy}", limit=0.05)
         if len(set(children()) - before) <= 4:
             break
     assert len(set(children()) - before) <= 4

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 
-from ansible_collections.drover.compute.plugins.module_utils import _host_addresses
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import host_addresses
 
 FIB_TRIE = """\
 Main:
@@ -41,12 +41,12 @@ fe800000000000009481c3fffe2d5a11 02 40 20 80     eth0
 def test_addresses_that_others_see(tmp_path):
     for name, text in (("4", FIB_TRIE), ("6", IF_INET6)):
         (tmp_path / name).write_text(text)
-    assert _host_addresses.read(str(tmp_path / "4"), str(tmp_path / "6")) == ["10.99.0.11", "fd00::11"]
-    assert _host_addresses.read(str(tmp_path / "none"), str(tmp_path / "none")) == []
+    assert host_addresses.read(str(tmp_path / "4"), str(tmp_path / "6")) == ["10.99.0.11", "fd00::11"]
+    assert host_addresses.read(str(tmp_path / "none"), str(tmp_path / "none")) == []
 
 
 def test_this_host():
-    found = _host_addresses.read()
+    found = host_addresses.read()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

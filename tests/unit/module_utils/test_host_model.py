@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 import libvirt
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _host_model
+from ansible_collections.drover.compute.plugins.module_utils._host import model
 
 HOST_MODEL = """<domainCapabilities><cpu><mode name='host-model' supported='yes'><model fallback='forbid'>Haswell</model>
 <vendor>Intel</vendor><feature policy='require' name='vme'/><feature policy='require' name='ss'/><feature policy='disable' name='hle'/>
@@ -51,26 +51,26 @@ class Conn:
 
 def test_all_features_of_the_best_type():
     conn = Conn()
-    found = _host_model.read(conn, "x86_64", HVM)
+    found = model.read(conn, "x86_64", HVM)
     assert found == {"arch": "x86_64", "type": "kvm", "vendor": "Intel", "model": "Haswell", "features": ["aes", "avx2", "ss", "vme"]}
     assert conn.kinds == [("x86_64", "kvm")]
-    assert _host_model.read(Conn(), "x86_64", HVM[:1])["type"] == "qemu"
+    assert model.read(Conn(), "x86_64", HVM[:1])["type"] == "qemu"
 
 
 def test_where_libvirt_does_not_tell():
-    assert _host_model.read(Conn(), "x86_64", [["i686", "test", "hvm"]]) is None
-    assert _host_model.read(Conn("<domainCapabilities/>"), "x86_64", HVM) is None
-    assert _host_model.read(Conn(error=libvirt.VIR_ERR_NO_SUPPORT), "x86_64", HVM) is None
+    assert model.read(Conn(), "x86_64", [["i686", "test", "hvm"]]) is None
+    assert model.read(Conn("<domainCapabilities/>"), "x86_64", HVM) is None
+    assert model.read(Conn(error=libvirt.VIR_ERR_NO_SUPPORT), "x86_64", HVM) is None
     with pytest.raises(libvirt.libvirtError):
-        _host_model.read(Conn(error=libvirt.VIR_ERR_INTERNAL_ERROR), "x86_64", HVM)
+        model.read(Conn(error=libvirt.VIR_ERR_INTERNAL_ERROR), "x86_64", HVM)
 
 
 def test_features_that_other_hosts_lack_are_not_in_it():
-    found = _host_model.baseline(Conn(), "x86_64", "kvm", ["aes", "vme", "vmx-apicv"])
+    found = model.baseline(Conn(), "x86_64", "kvm", ["aes", "vme", "vmx-apicv"])
     assert found == {
         "vendor": "Intel",
         "model": "Haswell",
         "policies": {"vme": "require", "avx2": "disable", "hle": "disable"},
         "features": ["aes", "vme"],
     }
-    assert _host_model.baseline(Conn("<domainCapabilities/>"), "x86_64", "kvm", []) is None
+    assert model.baseline(Conn("<domainCapabilities/>"), "x86_64", "kvm", []) is None

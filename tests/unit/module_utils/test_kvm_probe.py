@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _kvm_probe
+from ansible_collections.drover.compute.plugins.module_utils._host import kvm_probe
 
 libvirt = pytest.importorskip("libvirt")
 
@@ -62,7 +62,7 @@ class Host:
 
 def test_it_starts_as_place_would_and_leaves_nothing():
     host = Host()
-    assert _kvm_probe.probe(host, "x86_64", OFFERED) == {"offered": True, "works": True, "message": ""}
+    assert kvm_probe.probe(host, "x86_64", OFFERED) == {"offered": True, "works": True, "message": ""}
     (guest,) = host.started
     assert host.running == [] and guest.get("type") == "kvm" and guest.find("os/type").get("machine") == "q35"
     assert guest.find("cpu").attrib == {"mode": "host-model"}
@@ -71,27 +71,27 @@ def test_it_starts_as_place_would_and_leaves_nothing():
 
 def test_why_it_does_not_start_is_said():
     host = Host(refuses=["host-model"])
-    found = _kvm_probe.probe(host, "x86_64", OFFERED)
+    found = kvm_probe.probe(host, "x86_64", OFFERED)
     assert found == {"offered": True, "works": False, "message": "error: failed to set MSR 0x10a to 0x0"}
     # The guest starts with the CPU that the operator has set for the host.
-    found = _kvm_probe.probe(host, "x86_64", OFFERED, {"mode": "custom", "model": "qemu64"})
+    found = kvm_probe.probe(host, "x86_64", OFFERED, {"mode": "custom", "model": "qemu64"})
     assert found["works"] is True and host.started[0].findtext("cpu/model") == "qemu64"
 
 
 def test_where_kvm_is_not_offered_nothing_is_started():
-    found = _kvm_probe.probe(None, "aarch64", OFFERED)
+    found = kvm_probe.probe(None, "aarch64", OFFERED)
     assert (found["offered"], found["works"]) == (False, None) and "no KVM for guests of aarch64" in found["message"]
 
 
 def test_it_does_not_wait_for_ever(monkeypatch):
-    monkeypatch.setattr(_kvm_probe, "TIMEOUT", 0.2)
-    found = _kvm_probe.probe(Host(hangs=True), "x86_64", OFFERED)
+    monkeypatch.setattr(kvm_probe, "TIMEOUT", 0.2)
+    found = kvm_probe.probe(Host(hangs=True), "x86_64", OFFERED)
     assert found["works"] is False and "has not started after" in found["message"]
 
 
 def test_f06_two_probes_at_once_prove_nothing(monkeypatch):
-    monkeypatch.setattr(_kvm_probe, "TIMEOUT", 1.2)
+    monkeypatch.setattr(kvm_probe, "TIMEOUT", 1.2)
     host = Host()
     host.running = [Guest(host)]
-    found = _kvm_probe.probe(host, "x86_64", OFFERED)
+    found = kvm_probe.probe(host, "x86_64", OFFERED)
     assert found["works"] in (None, False) and ("another probe" in found["message"] or "not started" in found["message"])

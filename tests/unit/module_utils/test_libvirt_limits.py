@@ -22,8 +22,11 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _libvirt_calls, _limits, _volumes
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, LibvirtSilent
+from ansible_collections.drover.compute.plugins.module_utils._files import limits
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import calls as _libvirt_calls
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, LibvirtSilent
+from ansible_collections.drover.compute.plugins.module_utils._storage import volumes
 
 HERE = os.uname().nodename
 
@@ -31,10 +34,10 @@ HERE = os.uname().nodename
 MODULE = """
 import sys, time
 import libvirt
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _libvirt_calls
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding, calls
 from ansible_collections.drover.compute.plugins.modules import domain_power, hypervisor_info
 from ansible_collections.drover.compute.tests.unit.module_args import patch_module_args
-_libvirt.CONNECT_TIMEOUT = _libvirt_calls.CALL_TIMEOUT = hypervisor_info.READ_TIMEOUT = 0.5
+binding.CONNECT_TIMEOUT = calls.CALL_TIMEOUT = hypervisor_info.READ_TIMEOUT = 0.5
 uri, what = sys.argv[1:]
 if what != "open":
     # As the C library does: without the interpreter's lock, for ever.
@@ -63,9 +66,9 @@ def deaf(tmp_path):
 def connection(monkeypatch):
     """Return a connection with a limit of half a second for its calls."""
     monkeypatch.setattr(_libvirt_calls, "CALL_TIMEOUT", 0.5)
-    made = _libvirt.open_connection("test:///default")
+    made = binding.open_connection("test:///default")
     yield made
-    _libvirt.close(made)
+    binding.close(made)
 
 
 @pytest.fixture
@@ -90,10 +93,10 @@ def hang(monkeypatch):
 
 
 def test_safety_09_a_local_libvirt_that_answers_nothing_is_given_up(deaf, monkeypatch):
-    monkeypatch.setattr(_libvirt, "CONNECT_TIMEOUT", 0.5)
+    monkeypatch.setattr(binding, "CONNECT_TIMEOUT", 0.5)
     began = time.monotonic()
     with pytest.raises(LibvirtProblem) as problem:
-        _libvirt.open_connection(deaf)
+        binding.open_connection(deaf)
     assert time.monotonic() - began < 5
     assert str(problem.value).startswith(f"libvirt on {HERE} ({deaf}) takes connections, but did not answer within 0.5 s: look whether")
 
@@ -120,10 +123,10 @@ def test_safety_09_after_one_that_hangs_nothing_more_is_sent(connection, hang):
     with pytest.raises(LibvirtSilent) as problem:
         connection.listAllDomains(0)
     sentence = f"libvirt on {HERE} did not answer within 0.5 s (listAllDomains): look whether libvirtd or storage hangs there"
-    assert str(problem.value) == sentence == _libvirt.text_of(problem.value)
+    assert str(problem.value) == sentence == binding.text_of(problem.value)
     # The exception is the same as for a broken connection.
     assert isinstance(problem.value, libvirt.libvirtError) and isinstance(problem.value, LibvirtProblem)
-    assert _libvirt.code_of(problem.value) is None and problem.value.code is None
+    assert binding.code_of(problem.value) is None and problem.value.code is None
     for call in (connection.listAllDomains, connection.getHostname, domain.isActive, domain.info, connection.close):
         with pytest.raises(LibvirtSilent, match="listAllDomains"):
             call()
@@ -131,7 +134,7 @@ def test_safety_09_after_one_that_hangs_nothing_more_is_sent(connection, hang):
     assert time.monotonic() - began < 5
     # The names that this process knows need no call.
     assert (domain.name(), domain.UUIDString()) == ("test", "6695eb01-f6a4-8304-79aa-97f2502e193f")
-    _libvirt.close(connection)
+    binding.close(connection)
 
 
 def test_safety_09_what_libvirt_hands_out_has_limits_too(connection, hang):
@@ -141,13 +144,13 @@ def test_safety_09_what_libvirt_hands_out_has_limits_too(connection, hang):
     (volume,) = pool.listAllVolumes(0)
     with pytest.raises(LibvirtSilent, match="within 0.5 s"):
         volume.info()
-    other = _libvirt.open_connection("test:///default")
+    other = binding.open_connection("test:///default")
     hang(libvirt.virDomain, "XMLDesc")
     ((domain, stats),) = other.getAllDomainStats(0, 0)
     assert stats["state.state"] == 1
     with pytest.raises(LibvirtSilent, match="XMLDesc"):
         domain.XMLDesc(0)
-    _libvirt.close(other)
+    binding.close(other)
 
 
 POOL_CALLS = pytest.mark.parametrize(
@@ -194,11 +197,11 @@ def test_a_pool_that_stays_at_work_is_said_in_a_sentence(at_work, monkeypatch, c
     with pytest.raises(libvirt.libvirtError) as problem:
         getattr(pool, call)(*args)
     assert 0.2 <= time.monotonic() - began < 5 and len(calls) > 2
-    assert _libvirt.text_of(problem.value) == (
+    assert binding.text_of(problem.value) == (
         f"the storage pool {pool.name()} on {HERE} was busy for 0.2 s, and nothing was done there (Interner Fehler: In Pool 'ceph' laufen asynchrone "
         "Jobs.): run this again when that has ended, or look whether its storage hangs"
     )
-    assert _libvirt.code_of(problem.value) == libvirt.VIR_ERR_INTERNAL_ERROR
+    assert binding.code_of(problem.value) == libvirt.VIR_ERR_INTERNAL_ERROR
 
 
 def test_no_other_call_waits_for_a_pool(at_work):
@@ -210,7 +213,7 @@ def test_no_other_call_waits_for_a_pool(at_work):
 
 def test_the_builds_of_two_instances_meet_in_a_pool(at_work, connection, monkeypatch):
     pool, calls = at_work("createXML", 3)
-    _volumes.make(connection, pool.name(), "vda", 1)
+    volumes.make(connection, pool.name(), "vda", 1)
     assert len(calls) == 4
     monkeypatch.setattr(_libvirt_calls, "POOL_PATIENCE", 0.2)
     pool, calls = at_work("createXML", 10**6)
@@ -218,26 +221,26 @@ def test_the_builds_of_two_instances_meet_in_a_pool(at_work, connection, monkeyp
         LibvirtProblem,
         match=f"The volume vda of the storage pool {pool.name()} cannot be made on {HERE}: the storage pool {pool.name()} .* was busy",
     ):
-        _volumes.make(connection, pool.name(), "vda", 1)
+        volumes.make(connection, pool.name(), "vda", 1)
 
 
 def test_what_is_given_to_libvirt_is_its_own(connection):
-    _libvirt.start_event_loop()
-    conn = _libvirt.open_connection("test:///default", keepalive=True)
+    binding.start_event_loop()
+    conn = binding.open_connection("test:///default", keepalive=True)
     domain, seen = conn.lookupByName("test"), threading.Event()
     watch = conn.domainEventRegisterAny(domain, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, lambda *dummy: seen.set(), None)
     domain.suspend()
     assert seen.wait(10)
     domain.resume()
     conn.domainEventDeregisterAny(watch)
-    _libvirt.close(conn)
+    binding.close(conn)
 
 
 def test_errors_and_answers_arrive_as_they_are(connection):
     with pytest.raises(libvirt.libvirtError) as problem:
         connection.lookupByName("nobody")
     assert not isinstance(problem.value, LibvirtSilent)
-    assert _libvirt.code_of(problem.value) == libvirt.VIR_ERR_NO_DOMAIN
+    assert binding.code_of(problem.value) == libvirt.VIR_ERR_NO_DOMAIN
     assert connection.getInfo()[1] == 3072
     with pytest.raises(AttributeError):
         connection.noSuchThing  # noqa: B018
@@ -301,22 +304,22 @@ def test_a_signal_does_not_leave_a_call_in_its_middle():
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         with pytest.raises(Stopped):
-            _limits.within(30, slow)
+            limits.within(30, slow)
         assert done == ["create"]
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert _limits.within(30, lambda: "again") == "again"
+    assert limits.within(30, lambda: "again") == "again"
 
 
 @pytest.mark.parametrize("left", [None, (0, 0, None, 0, None, None, None, 0, 0)])
 def test_what_libvirt_said_is_not_lost(monkeypatch, left):
     """Python frees objects while the binding makes its exception. That clears the error before the
     binding reads it, or during the read."""
-    conn = _libvirt.open_connection("test:///default")
+    conn = binding.open_connection("test:///default")
     monkeypatch.setattr(libvirt.libvirtmod, "virGetLastError", lambda: left)
     with pytest.raises(libvirt.libvirtError) as caught:
         conn.lookupByName("nobody")
-    assert _libvirt.code_of(caught.value) == libvirt.VIR_ERR_NO_DOMAIN and str(caught.value) == "Domain not found"
+    assert binding.code_of(caught.value) == libvirt.VIR_ERR_NO_DOMAIN and str(caught.value) == "Domain not found"
 
 
 def test_a_helper_holds_nothing_when_it_is_idle(connection):
@@ -328,7 +331,7 @@ def test_a_helper_holds_nothing_when_it_is_idle(connection):
 
     thing = Thing()
     gone = weakref.ref(thing)
-    assert _limits.within(5, thing.method) == 1
+    assert limits.within(5, thing.method) == 1
     del thing
     gc.collect()
     assert gone() is None
@@ -338,17 +341,17 @@ def test_a_host_without_ssh_is_named_with_what_may_be_old():
     """The URI comes from the store: the store does not have a new drover_migration_uri before the
     next discovery."""
     with pytest.raises(LibvirtProblem) as caught:
-        _libvirt.open_connection("qemu+ssh://root@127.0.0.1:9/system")
+        binding.open_connection("qemu+ssh://root@127.0.0.1:9/system")
     said = str(caught.value)
-    assert said.startswith(f"No SSH connection from {_libvirt.host_name()} to libvirt at qemu+ssh://root@127.0.0.1:9/system: ")
+    assert said.startswith(f"No SSH connection from {binding.host_name()} to libvirt at qemu+ssh://root@127.0.0.1:9/system: ")
     assert said.endswith("Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it.")
 
 
 def test_an_error_that_was_cleared_keeps_its_code_and_its_text(monkeypatch):
     """Python may free an object of libvirt between the failure and the exception, and then the
     binding finds no error."""
-    connection = _libvirt.open_connection("test:///default")
+    connection = binding.open_connection("test:///default")
     monkeypatch.setattr(libvirt, "virGetLastError", lambda: None)
     with pytest.raises(libvirt.libvirtError, match="Domain not found") as caught:
         connection.lookupByName("nobody")
-    assert _libvirt.code_of(caught.value) == libvirt.VIR_ERR_NO_DOMAIN
+    assert binding.code_of(caught.value) == libvirt.VIR_ERR_NO_DOMAIN

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _machine
-from ansible_collections.drover.compute.plugins.module_utils._machine import OTHER, SAME, UNKNOWN
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import machine as _machine
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.machine import OTHER, SAME, UNKNOWN
 
 A, B, C = (f"{number}e2f0000-0000-4000-8000-00000000000{number}" for number in "abc")
 

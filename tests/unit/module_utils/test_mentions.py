@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.module_utils import _domain_xml
-from ansible_collections.drover.compute.plugins.module_utils._mentions import Mentions, other_files
+from ansible_collections.drover.compute.plugins.module_utils._domain import definition as _domain_xml
+from ansible_collections.drover.compute.plugins.module_utils._domain.mentions import Mentions, other_files
 
 EVERYTHING = """
 <domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>

@@ -22,13 +22,13 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 from ansible_collections.drover.compute.plugins.module_utils._migration import control, following, state
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records, new_record
 from ansible_collections.drover.compute.plugins.module_utils._migration.turn import Turn
 from ansible_collections.drover.compute.plugins.module_utils._migration.worker import Worker
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records, new_record
 
 UUID = "00000000-0000-4000-8000-000000000001"
 XML = f"<domain type='test'><name>vm</name><uuid>{UUID}</uuid><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"

@@ -11,10 +11,10 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_hostdevs
-from ansible_collections.drover.compute.plugins.module_utils._mdev_uuids import made_for
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import parse_hostdevs
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
+from ansible_collections.drover.compute.plugins.module_utils._ownership.mdev_uuids import made_for
 from ansible_collections.drover.compute.tests.unit import node_devices
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import PHASES, UUID, XML, Fleet, Killed
 

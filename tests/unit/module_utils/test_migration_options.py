@@ -21,11 +21,8 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.module_utils._migration import certificates, options, state
 from ansible_collections.drover.compute.plugins.module_utils._migration import watch as watch_module
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
-from ansible_collections.drover.compute.plugins.module_utils._migration.flags import (
-    flags_and_parameters,
-    version_reasons,
-)
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._migration.flags import flags_and_parameters, version_reasons
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID, Fleet, Killed, seen
 
 LIMIT = 0.3

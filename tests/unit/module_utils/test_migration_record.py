@@ -15,8 +15,8 @@ import uuid
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils._migration import record as module
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records, new_record
+from ansible_collections.drover.compute.plugins.module_utils._orders import records as module
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records, new_record
 from ansible_collections.drover.compute.tests import parts
 
 NOBODY = 65534

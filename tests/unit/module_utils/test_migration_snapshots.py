@@ -13,10 +13,11 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _carried_snapshots, _snapshot_records, _snapshots
-from ansible_collections.drover.compute.plugins.module_utils._domain_texts import texts_of
-from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain, read_domains
+from ansible_collections.drover.compute.plugins.module_utils._domain import carried_snapshots
+from ansible_collections.drover.compute.plugins.module_utils._domain.texts import texts_of
+from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain, read_domains
 from ansible_collections.drover.compute.plugins.module_utils._migration import control
+from ansible_collections.drover.compute.plugins.module_utils._snapshots import records, snapshots
 from ansible_collections.drover.compute.tests.unit import disk_snapshots
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qemu_img
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID, Killed
@@ -140,7 +141,7 @@ def test_a_kill_at_any_moment(place, monkeypatch, step, after, begin):
     assert facts["snapshots"] and facts["fixed_snapshots"] == []
     (bulk,) = [each for each in read_domains(instance.connect(), False)[0] if each["uuid"] == UUID]
     assert bulk["snapshots"] and bulk["fixed_snapshots"] == []
-    assert {each.name for each in _snapshots.read(instance)} == {"one", "two"}
+    assert {each.name for each in snapshots.read(instance)} == {"one", "two"}
     assert all(any(f"vm-{each}.qcow2" in text and "domainsnapshot" in text for text in texts_of(instance)) for each in ("one", "two"))
     result, dummy = place.move(may_start=begin)
     assert result["status"] == ("completed" if begin or there(place).connect() is place.far._domains else "failed")
@@ -149,10 +150,10 @@ def test_a_kill_at_any_moment(place, monkeypatch, step, after, begin):
 
 def test_metadata_has_no_password(place):
     chain(place, place.shared, console=f"<graphics type='vnc' port='-1' autoport='yes' passwd='{PASSWORD}'/>")
-    _snapshot_records.take_along(place.domain())
+    records.take_along(place.domain())
     assert recorded(place.domain()) == ({}, None) and carries(place.domain())
     assert PASSWORD not in place.domain().XMLDesc(0)
-    assert _snapshot_records.give_back(place.domain()) and not _snapshot_records.give_back(place.domain())
+    assert records.give_back(place.domain()) and not records.give_back(place.domain())
     assert all(PASSWORD in text for text in recorded(place.domain())[0].values())
 
 
@@ -168,8 +169,8 @@ def test_libvirt_there_refuses_a_record(place, monkeypatch):
     result = place.moved()
     assert "no room for records" in result["message"] and "run drover.compute.instance_snapshot for vm" in result["message"]
     monkeypatch.setattr(libvirt.virDomain, "snapshotCreateXML", method)
-    assert {each.name for each in _snapshots.read(there(place))} == {"one", "two"}
-    assert _snapshot_records.give_back(there(place)) and set(recorded(there(place))[0]) == {"one", "two"}
+    assert {each.name for each in snapshots.read(there(place))} == {"one", "two"}
+    assert records.give_back(there(place)) and set(recorded(there(place))[0]) == {"one", "two"}
 
 
 def test_a_local_disk_with_snapshots_is_not_copied(place):
@@ -213,13 +214,13 @@ def test_snapshots_that_hold_an_instance(place, text, why):
 
 def test_records_that_are_too_many(place, monkeypatch):
     chain(place, place.shared)
-    monkeypatch.setattr(_carried_snapshots, "MOST", 1000)
+    monkeypatch.setattr(carried_snapshots, "MOST", 1000)
     assert "libvirt's records of its 2 snapshots are more than libvirt takes along" in place.refused()
 
 
 def test_a_check_changes_nothing(place):
     chain(place, place.shared)
-    _snapshot_records.take_along(place.domain())
+    records.take_along(place.domain())
     before = place.domain().XMLDesc(0)
     request = {"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2"}
     (answer,) = control.check([request], "test:///kvm1", place.records)

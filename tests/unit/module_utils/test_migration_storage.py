@@ -20,11 +20,12 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _digests, _ownership, _sameness
+from ansible_collections.drover.compute.plugins.module_utils._files import block_devices, digests
 from ansible_collections.drover.compute.plugins.module_utils._migration import control, following
-from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
 from ansible_collections.drover.compute.plugins.module_utils._migration import storage as migration_storage
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
+from ansible_collections.drover.compute.plugins.module_utils._orders import records as migration_record
+from ansible_collections.drover.compute.plugins.module_utils._ownership import ownership, sameness
 from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Faraway, Pool
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qcow2, qemu_img, volume
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID, Fleet
@@ -46,8 +47,8 @@ class Place(Fleet):
         self.far = Faraway(self.destination, tmp_path / "kvm2", [self.shared])
         os.makedirs(self.far.real(str(self.local)))
         self.destination = self.connections["test:///kvm2"] = self.far
-        monkeypatch.setattr(_digests, "SETTLED", -5)
-        monkeypatch.setattr(_sameness, "AGAIN", 0)
+        monkeypatch.setattr(digests, "SETTLED", -5)
+        monkeypatch.setattr(sameness, "AGAIN", 0)
         # The test driver invents sizes.
         monkeypatch.setattr(libvirt.virDomain, "blockInfo", no_size)
 
@@ -280,7 +281,7 @@ def test_safety_05_what_discovery_has_recorded_of_the_other_host_needs_no_readin
     top = str(place.shared / "vm.qcow2")
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", base, "-F", "raw", top], check=True)
     place.define(disk(top))
-    digest, stamp = _digests.of_file(place.far.real(base))
+    digest, stamp = digests.of_file(place.far.real(base))
     place.refused(images_there=[{"path": base, "digest": "0" * 64, **stamp}])
     # A digest of an older state of the file does not count.
     place.moved(images_there=[{"path": base, "digest": "0" * 64, **stamp, "modified": "1.0"}, {"path": base, "digest": digest, **stamp}])
@@ -362,7 +363,7 @@ def device(place, monkeypatch, here):
     path = str(place.local / "device")
     open(path, "wb").close()
     place.define(BLOCK.format(path))
-    monkeypatch.setattr(_block_devices, "identity", lambda each: here if each == path else None)
+    monkeypatch.setattr(block_devices, "identity", lambda each: here if each == path else None)
     return path
 
 
@@ -576,7 +577,7 @@ def test_what_has_become_somebodys_since_is_not_taken_over(place, why):
     if why == "a domain has it":
         place.far.defineXML(domain("other", 3, disk(path)))
     else:
-        later = time.time() + _ownership.CLOCKS + 60
+        later = time.time() + ownership.CLOCKS + 60
         os.utime(place.far.real(path), (later, later))
     text = place.refused()
     assert f"a file {path} is on kvm2 already, and " in text

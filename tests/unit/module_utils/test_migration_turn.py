@@ -14,8 +14,8 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import uptime
 from ansible_collections.drover.compute.plugins.module_utils._migration.turn import Turn
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import uptime
 
 fork = multiprocessing.get_context("fork")
 

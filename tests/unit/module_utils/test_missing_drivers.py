@@ -13,30 +13,25 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import (
-    _block_volumes,
-    _drivers,
-    _libvirt,
-    _missing_drivers,
-    _rbd_images,
-    _reboot_signs,
-    _sources,
-)
-from ansible_collections.drover.compute.plugins.module_utils._needs import Needs
+from ansible_collections.drover.compute.plugins.module_utils._host import reboot_signs
+from ansible_collections.drover.compute.plugins.module_utils._images import rbd_images
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding, drivers, missing_drivers
+from ansible_collections.drover.compute.plugins.module_utils._ownership.needs import Needs
+from ansible_collections.drover.compute.plugins.module_utils._storage import block_volumes, sources
 from ansible_collections.drover.compute.tests.unit.module_utils.faraway import refuse
 
 UUID = "00000000-0000-4000-8000-000000000001"
-HERE = _libvirt.host_name()
+HERE = binding.host_name()
 
 
 @pytest.fixture
 def conn(monkeypatch):
     """A connection to a hypervisor whose drivers may be missing."""
-    monkeypatch.setattr(_missing_drivers, "_HYPERVISORS", ("TEST",))
-    monkeypatch.setattr(_reboot_signs, "system", lambda: {"debian"})
-    made = _libvirt.open_connection("test:///default")
+    monkeypatch.setattr(missing_drivers, "_HYPERVISORS", ("TEST",))
+    monkeypatch.setattr(reboot_signs, "system", lambda: {"debian"})
+    made = binding.open_connection("test:///default")
     yield made
-    _libvirt.close(made)
+    binding.close(made)
 
 
 def absent(*_arguments):
@@ -54,24 +49,24 @@ def test_the_missing_ones_are_found_by_one_call_each(conn, monkeypatch):
     text = "<storagepoolCapabilities><pool type='dir' supported='yes'/><pool type='rbd' supported='no'/></storagepoolCapabilities>"
     monkeypatch.setattr(libvirt.virConnect, "getStoragePoolCapabilities", lambda _self, _flags: text)
     calls = []
-    for driver in _drivers.DRIVERS.values():
+    for driver in drivers.DRIVERS.values():
         called = getattr(libvirt.virConnect, driver.probe)
         monkeypatch.setattr(libvirt.virConnect, driver.probe, lambda *given, called=called: calls.append(1) or called(*given))
-    found = _missing_drivers.read(conn, True)
+    found = missing_drivers.read(conn, True)
     assert found["missing_drivers"] == [
         {"driver": "secret", "package": "libvirt-daemon-driver-secret", "daemon": None},
         {"driver": "nwfilter", "package": "libvirt-daemon-driver-nwfilter", "daemon": None},
     ]
     assert found["missing_pool_types"] == {"rbd": "libvirt-daemon-driver-storage-rbd"}
-    assert len(calls) == len(_drivers.DRIVERS) == 6
+    assert len(calls) == len(drivers.DRIVERS) == 6
 
 
 def test_a_daemon_without_socket_is_a_missing_driver(conn, monkeypatch):
     monkeypatch.setattr(libvirt.virConnect, "numOfStoragePools", absent)
     monkeypatch.setattr(libvirt.virConnect, "listAllStoragePools", absent)
-    storage = _missing_drivers.read(conn, True)["missing_drivers"][0]
+    storage = missing_drivers.read(conn, True)["missing_drivers"][0]
     assert (storage["driver"], storage["daemon"]) == ("storage", "virtstoraged")
-    assert _drivers.remedy(storage).endswith(" there, and start it: systemctl enable --now virtstoraged.socket")
+    assert drivers.remedy(storage).endswith(" there, and start it: systemctl enable --now virtstoraged.socket")
     with pytest.raises(libvirt.libvirtError, match=f"^libvirt on {HERE} has no storage driver: install .*virtstoraged.socket$"):
         conn.listAllStoragePools(0)
 
@@ -82,9 +77,9 @@ def test_other_trouble_is_not_a_missing_driver(conn, monkeypatch):
 
     monkeypatch.setattr(libvirt.virConnect, "numOfStoragePools", denied)
     monkeypatch.setattr(libvirt.virConnect, "listAllStoragePools", denied)
-    assert "storage" not in {each["driver"] for each in _missing_drivers.read(conn, True)["missing_drivers"]}
+    assert "storage" not in {each["driver"] for each in missing_drivers.read(conn, True)["missing_drivers"]}
     with pytest.raises(libvirt.libvirtError, match="^access denied$"):
-        _missing_drivers.listed(conn.listAllStoragePools, 0)
+        missing_drivers.listed(conn.listAllStoragePools, 0)
 
 
 def test_a_call_that_needs_it_names_host_driver_package_and_what_to_do(conn, monkeypatch):
@@ -92,10 +87,10 @@ def test_a_call_that_needs_it_names_host_driver_package_and_what_to_do(conn, mon
     with pytest.raises(libvirt.libvirtError) as problem:
         conn.secretLookupByUUIDString(UUID)
     words = f"libvirt on {HERE} has no secret driver: install libvirt-daemon-driver-secret there, and restart libvirtd (its guests run on)"
-    assert _libvirt.text_of(problem.value) == words
-    assert _libvirt.code_of(problem.value) == libvirt.VIR_ERR_NO_SUPPORT
+    assert binding.text_of(problem.value) == words
+    assert binding.code_of(problem.value) == libvirt.VIR_ERR_NO_SUPPORT
     text = f"<domain><devices><disk><auth><secret type='ceph' uuid='{UUID}'/></auth></disk></devices></domain>"
-    assert _sources.missing_secrets(conn, text, "kvm2") == [f"libvirt of kvm2 does not tell about the secret {UUID} (ceph): {words}"]
+    assert sources.missing_secrets(conn, text, "kvm2") == [f"libvirt of kvm2 does not tell about the secret {UUID} (ceph): {words}"]
 
 
 def test_a_guest_that_cannot_start_without_one_says_so_too(conn, monkeypatch):
@@ -116,29 +111,29 @@ def test_a_call_that_a_driver_does_not_have_is_no_missing_driver(conn):
     # The test driver has storage, but not this call.
     with pytest.raises(libvirt.libvirtError, match="not supported by the connection driver"):
         conn.getStoragePoolCapabilities(0)
-    assert _missing_drivers.read(conn, True)["missing_pool_types"] is None
+    assert missing_drivers.read(conn, True)["missing_pool_types"] is None
 
 
 def test_hypervisors_with_all_built_in_lack_nothing(monkeypatch):
-    made = _libvirt.open_connection("test:///default")
-    assert _missing_drivers.read(made, True) == {"missing_drivers": [], "missing_pool_types": None}
+    made = binding.open_connection("test:///default")
+    assert missing_drivers.read(made, True) == {"missing_drivers": [], "missing_pool_types": None}
     with pytest.raises(libvirt.libvirtError, match="not supported by the connection driver"):
         made.listAllSecrets(0)
-    _libvirt.close(made)
+    binding.close(made)
 
 
 def test_what_does_not_need_it_goes_on(conn, monkeypatch):
-    assert _missing_drivers.listed(conn.listAllSecrets, 0) == _missing_drivers.listed(conn.listAllNWFilters, 0) == ()
+    assert missing_drivers.listed(conn.listAllSecrets, 0) == missing_drivers.listed(conn.listAllNWFilters, 0) == ()
     monkeypatch.setattr(libvirt.virConnect, "listAllStoragePools", absent)
-    assert _block_volumes.at(conn, "/dev/vg/lv") is None
-    assert _rbd_images.kept(conn) == []
+    assert block_volumes.at(conn, "/dev/vg/lv") is None
+    assert rbd_images.kept(conn) == []
 
 
 @pytest.mark.parametrize("installed", [False, True])
 def test_a_daemon_that_only_does_not_run_may_know_of_pools(conn, monkeypatch, tmp_path, installed):
     monkeypatch.setattr(libvirt.virConnect, "numOfStoragePools", absent)
     monkeypatch.setattr(libvirt.virConnect, "listAllStoragePools", absent)
-    monkeypatch.setattr(_missing_drivers, "_PROGRAMS", (str(tmp_path),))
+    monkeypatch.setattr(missing_drivers, "_PROGRAMS", (str(tmp_path),))
     if installed:
         (tmp_path / "virtstoraged").touch(0o755)
     doubts = [each for each in Needs(conn).doubts() if "the storage pools of this host cannot be read" in each]
@@ -151,13 +146,13 @@ def test_a_daemon_that_only_does_not_run_may_know_of_pools(conn, monkeypatch, tm
 def test_each_call_belongs_to_its_driver(name):
     if "Event" in name:
         return
-    (found,) = [driver for driver, each in _drivers.DRIVERS.items() if each.calls.fullmatch(name)]
+    (found,) = [driver for driver, each in drivers.DRIVERS.items() if each.calls.fullmatch(name)]
     assert name.lower().startswith(found.replace("nodedev", "nodedevice"))
 
 
 @pytest.mark.parametrize("name", [name for name in dir(libvirt.virDomain) if not name.startswith("_")])
 def test_no_call_of_a_domain_belongs_to_one(name):
-    assert not [driver for driver, each in _drivers.DRIVERS.items() if each.calls.fullmatch(name)]
+    assert not [driver for driver, each in drivers.DRIVERS.items() if each.calls.fullmatch(name)]
 
 
 @pytest.mark.parametrize(
@@ -182,4 +177,4 @@ def test_no_call_of_a_domain_belongs_to_one(name):
     ],
 )
 def test_packages(name, version, systems, package):
-    assert _drivers.package(name, version, systems) == package
+    assert drivers.package(name, version, systems) == package

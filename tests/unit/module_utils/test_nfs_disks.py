@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _power, _shared_storage
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._domain import power
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._storage import shared_storage
 
 libvirt = pytest.importorskip("libvirt")
 
@@ -26,22 +27,22 @@ def source(name="/export/vms/db.raw", host="filer", more=""):
 
 
 def test_it_is_the_file_that_hosts_have_mounted_too():
-    text = _shared_storage.disk_id(parse(source(host="Filer.")))
+    text = shared_storage.disk_id(parse(source(host="Filer.")))
     assert text == "nfs:filer:/export/vms/db.raw"
-    assert text == _shared_storage.path_id(
+    assert text == shared_storage.path_id(
         "/srv/vms/db.raw", [("/", "/", "ext4", "/dev/vda1"), ("/srv/vms", "/", "nfs4", "filer:/export/vms")]
     )
-    assert text == _shared_storage.volume_id(parse(POOL), "db.raw")
-    assert text == _shared_storage.disk_id(parse(source(more="<identity user='+7' group='+7'/>"))), (
+    assert text == shared_storage.volume_id(parse(POOL), "db.raw")
+    assert text == shared_storage.disk_id(parse(source(more="<identity user='+7' group='+7'/>"))), (
         "as whom it is opened makes no other file of it"
     )
-    assert text != _shared_storage.disk_id(parse(source(host="filer2")))
-    assert text != _shared_storage.disk_id(parse(source(name="/export/vms/db2.raw")))
+    assert text != shared_storage.disk_id(parse(source(host="filer2")))
+    assert text != shared_storage.disk_id(parse(source(name="/export/vms/db2.raw")))
 
 
 @pytest.mark.parametrize("xml", ["<source protocol='nfs' name='/export/a'/>", "<source protocol='nfs'><host name='filer'/></source>"])
 def test_what_does_not_say_where_it_is_has_no_text(xml):
-    assert _shared_storage.disk_id(parse(xml)) is None
+    assert shared_storage.disk_id(parse(xml)) is None
 
 
 @pytest.mark.parametrize("identity", ["", "<identity/>", "<identity user='+7'/>", "<identity user='+7' group='+8'/>"])
@@ -50,9 +51,9 @@ def test_libvirt_takes_it_with_an_identity_and_without_one(identity):
     which libvirt's own schema demands."""
     connection = libvirt.open("test:///default")
     try:
-        domain = _power.define(connection, DOMAIN.format(name="db", source=source(more=identity)))
+        domain = power.define(connection, DOMAIN.format(name="db", source=source(more=identity)))
         given = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-        assert _power.define(connection, given).UUIDString() == domain.UUIDString()
+        assert power.define(connection, given).UUIDString() == domain.UUIDString()
         assert domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) == given and "other:x" in given
         assert parse(given).find(".//source").get("name") == "/export/vms/db.raw"
         domain.undefine()
@@ -64,6 +65,6 @@ def test_a_mistake_is_still_found_by_the_schema():
     connection = libvirt.open("test:///default")
     try:
         with pytest.raises(libvirt.libvirtError, match="schema"):
-            _power.define(connection, DOMAIN.format(name="db", source=source() + "<mistake/>"))
+            power.define(connection, DOMAIN.format(name="db", source=source() + "<mistake/>"))
     finally:
         connection.close()

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
-from ansible_collections.drover.compute.plugins.module_utils._numa_xml import NONE, with_numa
-from ansible_collections.drover.compute.plugins.module_utils._xml import format_cpu_set, parse, parse_cpu_set
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa_xml import NONE, with_numa
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import format_cpu_set, parse, parse_cpu_set
 
 #: The elements that LibvirtDriver of Nova 34 wrote for instances that it placed: cputune, numatune, numa, and memoryBacking with huge pages.
 NOVA = json.loads((pathlib.Path(__file__).parent / "data" / "nova_numa.json").read_text())

@@ -11,7 +11,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _offered
+from ansible_collections.drover.compute.plugins.module_utils._host import offered
 
 
 def enum(name, *values):
@@ -102,7 +102,7 @@ OVS = "<interface type='bridge'><source bridge='br0'/><virtualport type='openvsw
     ],
 )
 def test_what_is_missing_is_said(text, host, words):
-    found = _offered.reasons(Host(capabilities(**host)), text, "kvm1")
+    found = offered.reasons(Host(capabilities(**host)), text, "kvm1")
     if words is None:
         assert found == []
     else:
@@ -110,26 +110,26 @@ def test_what_is_missing_is_said(text, host, words):
 
 
 def test_bridges_of_linux_have_vlans_later():
-    assert _offered.reasons(Host(capabilities(), 11000000), domain(VLAN), "kvm1") == []
+    assert offered.reasons(Host(capabilities(), 11000000), domain(VLAN), "kvm1") == []
 
 
 def test_each_is_said_once_and_the_machine_is_asked_for():
     host = Host(capabilities())
-    assert len(_offered.reasons(host, domain("<video><model type='qxl'/></video>" * 2 + "<graphics type='spice'/>"), "kvm1")) == 2
+    assert len(offered.reasons(host, domain("<video><model type='qxl'/></video>" * 2 + "<graphics type='spice'/>"), "kvm1")) == 2
     assert host.asked == [(None, "x86_64", "q35", "kvm", 0)]
 
 
 def test_a_driver_without_capabilities_proves_nothing():
     connection = libvirt.open("test:///default")
     try:
-        assert _offered.reasons(connection, domain("<video><model type='voodoo'/></video>"), "kvm1") == []
+        assert offered.reasons(connection, domain("<video><model type='voodoo'/></video>"), "kvm1") == []
     finally:
         connection.close()
 
 
 def test_an_unknown_machine_is_said(monkeypatch):
-    monkeypatch.setattr(_offered._libvirt, "code_of", lambda exc: libvirt.VIR_ERR_INVALID_ARG)
-    (said,) = _offered.reasons(Host(libvirt.libvirtError("the machine is not supported")), domain(), "kvm1")
+    monkeypatch.setattr(offered._libvirt, "code_of", lambda exc: libvirt.VIR_ERR_INVALID_ARG)
+    (said,) = offered.reasons(Host(libvirt.libvirtError("the machine is not supported")), domain(), "kvm1")
     assert said.startswith("the hypervisor of kvm1 cannot run its machine q35 (") and said.endswith(
         "choose another host, or upgrade QEMU there"
     )
@@ -140,19 +140,19 @@ KVM = [["x86_64", "qemu", "hvm"], ["x86_64", "kvm", "hvm"]]
 
 def test_what_discovery_reads():
     host = Host(capabilities())
-    assert _offered.read(host, "x86_64", KVM) == {
+    assert offered.read(host, "x86_64", KVM) == {
         "firmware": ["efi"], "secure_boot": ["yes", "no"], "tpm_models": ["tpm-tis", "tpm-crb"], "tpm_versions": ["1.2", "2.0"],
         "video_models": ["vga", "virtio", "none"], "disk_buses": ["fdc", "scsi", "virtio", "usb", "sata"],
     }  # fmt: skip
     assert [each[1:4] for each in host.asked] == [("x86_64", "q35", "kvm"), ("x86_64", "pc", "kvm")]
     # Without swtpm libvirt has models, but only for a TPM of the host.
-    found = _offered.read(Host(capabilities(tpm=WITHOUT_SWTPM)), "x86_64", KVM[:1])
+    found = offered.read(Host(capabilities(tpm=WITHOUT_SWTPM)), "x86_64", KVM[:1])
     assert found["tpm_models"] == found["tpm_versions"] == [] and "tpm_backends" not in found
     older = TPM.replace(enum("backendVersion", "1.2", "2.0"), "")
-    assert _offered.read(Host(capabilities(tpm=older)), "x86_64", KVM)["tpm_versions"] == ["1.2", "2.0"]
+    assert offered.read(Host(capabilities(tpm=older)), "x86_64", KVM)["tpm_versions"] == ["1.2", "2.0"]
 
 
 @pytest.mark.parametrize(("arch", "instances"), [("aarch64", KVM), (None, KVM), ("x86_64", [["x86_64", "test", "hvm"]]), ("x86_64", [])])
 def test_what_libvirt_does_not_tell(arch, instances):
-    assert _offered.read(Host(capabilities()), arch, instances) is None
-    assert _offered.read(Host(libvirt.libvirtError("no")), "x86_64", KVM) is None
+    assert offered.read(Host(capabilities()), arch, instances) is None
+    assert offered.read(Host(libvirt.libvirtError("no")), "x86_64", KVM) is None

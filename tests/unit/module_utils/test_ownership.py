@@ -18,7 +18,9 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _needs, _ownership
+from ansible_collections.drover.compute.plugins.module_utils._files import access
+from ansible_collections.drover.compute.plugins.module_utils._ownership import needs, ownership
+from ansible_collections.drover.compute.plugins.module_utils._storage import backing
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qcow2, qemu_img, volume
 
 NODE = "<node>{0}<cpu><active>4</active></cpu><memory>8388608</memory></node>"
@@ -63,8 +65,8 @@ def own(connection, uuid=UUID, elsewhere=()):
     """Return the decision about the files of the instance: (paths that are removed, dict path ->
     reason of the paths that stay)."""
     vm = connection.lookupByUUIDString(uuid)
-    candidates = _ownership.candidates_of(connection, _needs.texts_of(vm))
-    found = _ownership.Ownership(connection, uuid, vm.name(), candidates, elsewhere)
+    candidates = ownership.candidates_of(connection, needs.texts_of(vm))
+    found = ownership.Ownership(connection, uuid, vm.name(), candidates, elsewhere)
     return found.sort_out(), {each["path"]: each["reason"] for each in found.kept}
 
 
@@ -211,10 +213,10 @@ def test_everything_that_xml_names_counts(tmp_path):
     argument = f"<qemu:arg value='file={paths['argument']},if=virtio' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'/>"
     mirror = disk("/nowhere/x", kind="raw", more=f"<mirror type='file'><format type='qcow2'/><source file='{paths['mirror']}'/></mirror>")
     with hypervisor(tmp_path, vm, text) as connection:
-        real = _needs.texts_of
+        real = needs.texts_of
         more = f"<x>{argument}{mirror}<source type='dir' path='{tmp_path}/tpm'/></x>"
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_needs, "texts_of", lambda each: real(each) + ([more] if each.name() == "other" else []))
+            patch.setattr(needs, "texts_of", lambda each: real(each) + ([more] if each.name() == "other" else []))
             gone, kept = own(connection)
     assert gone == [paths["free"], paths["in-guest"]] and set(kept) == set(paths.values()) - set(gone)
     assert kept[paths["in-tpm"]] == f"the domain other uses its folder {tmp_path}/tpm"
@@ -242,14 +244,14 @@ def test_what_cannot_be_read_is_a_doubt_about_everything(tmp_path, monkeypatch):
         "slow": qcow2(tmp_path / "slow" / "clone"),
     }
     (tmp_path / "damaged" / "clone").write_bytes(struct.pack(">4sIQI", b"QFI\xfb", 3, 200, 5000))
-    real = _files.call
+    real = access.call
 
     def call(function, *args, limit=None):
         if args[:1] == (cases["slow"],):
-            raise _files.Unresponsive(f"{args[0]} does not answer")
+            raise access.Unresponsive(f"{args[0]} does not answer")
         return real(function, *args, limit=limit)
 
-    monkeypatch.setattr(_files, "call", call)
+    monkeypatch.setattr(access, "call", call)
     for case, path in cases.items():
         (tmp_path / f"of-{case}").mkdir()
         other = tmp_path / f"of-{case}" / "other"
@@ -319,8 +321,8 @@ def test_what_it_was_when_it_was_looked_at(tmp_path):
     by then stays too."""
     first, second = qcow2(tmp_path / "1"), qcow2(tmp_path / "2")
     with hypervisor(tmp_path, domain("vm", 7, disk(first) + disk(second, "vdb"))) as connection:
-        candidates = _ownership.candidates_of(connection, _needs.texts_of(connection.lookupByName("vm")))
-        found = _ownership.Ownership(connection, UUID, "vm", candidates)
+        candidates = ownership.candidates_of(connection, needs.texts_of(connection.lookupByName("vm")))
+        found = ownership.Ownership(connection, UUID, "vm", candidates)
         assert found.sort_out() == [first, second]
         os.rename(first, tmp_path / "old")
         qcow2(first)
@@ -331,20 +333,20 @@ def test_what_it_was_when_it_was_looked_at(tmp_path):
 
 def test_what_was_made_here_is_undone_as_it_was_made(tmp_path):
     path, part = str(tmp_path / "disk"), qcow2(tmp_path / ".drover-x.part")
-    made = _ownership.made(part, path)
+    made = ownership.made(part, path)
     os.link(part, path)
-    _ownership.drop_temporary(part)
+    ownership.drop_temporary(part)
     with hypervisor(tmp_path) as connection:
-        undone = _ownership.Ownership(connection, UUID, "vm", [made])
+        undone = ownership.Ownership(connection, UUID, "vm", [made])
         os.rename(path, tmp_path / "mine")
         qcow2(path)
         assert undone.sort_out() == []
         os.rename(tmp_path / "mine", path)
         assert undone.sort_out() == [path]
     with pytest.raises(ValueError):
-        _ownership.drop_temporary(path)
+        ownership.drop_temporary(path)
     with pytest.raises(ValueError):
-        _ownership.drop_probe(str(tmp_path))
+        ownership.drop_probe(str(tmp_path))
 
 
 def test_the_lock_that_is_looked_for_is_the_one_that_qemu_takes(tmp_path):
@@ -370,14 +372,14 @@ def test_what_this_user_must_not_read_libvirt_has_read(tmp_path, monkeypatch, by
     (tmp_path / "mine").mkdir()
     base, mine = qcow2(tmp_path / "base.qcow2"), qcow2(tmp_path / "mine" / "vm.qcow2")
     clone = qcow2(tmp_path / "clone.qcow2", base)
-    real = _backing.references_of
+    real = backing.references_of
 
     def read(path):
         if path == clone:
             raise PermissionError(13, "Permission denied", path)
         return real(path)
 
-    monkeypatch.setattr(_backing, "references_of", read)
+    monkeypatch.setattr(backing, "references_of", read)
     others = [domain("clone", 8, disk(clone))] if by == "disk" else []
     with hypervisor(tmp_path, domain("vm", 7, disk(base) + disk(mine, "vdb")), *others) as connection:
         gone, kept = own(connection)
@@ -448,4 +450,4 @@ def test_a_checkpoint_of_another_program_is_not_removed():
             raise AssertionError("it was looked for")
 
     with pytest.raises(ValueError, match="virtnbdbackup.0"):
-        _ownership.drop_checkpoint(Domain(), "virtnbdbackup.0")
+        ownership.drop_checkpoint(Domain(), "virtnbdbackup.0")

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _needs, _ownership
+from ansible_collections.drover.compute.plugins.module_utils._ownership import needs, ownership
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qcow2, volume
 from ansible_collections.drover.compute.tests.unit.module_utils.test_ownership import UUID, hypervisor, pool
 
@@ -120,8 +120,8 @@ def test_nothing_that_another_domain_needs_and_all_that_is_only_its_own(chosen, 
             for name, text in snapshots:
                 text = f"<domainsnapshot><name>s</name><state>shutoff</state><creationTime>1</creationTime>{text}</domainsnapshot>"
                 connection.lookupByName(name).snapshotCreateXML(text, libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE)
-            candidates = _ownership.candidates_of(connection, _needs.texts_of(connection.lookupByUUIDString(UUID)))
-            found = _ownership.Ownership(connection, UUID, "vm", candidates)
+            candidates = ownership.candidates_of(connection, needs.texts_of(connection.lookupByUUIDString(UUID)))
+            found = ownership.Ownership(connection, UUID, "vm", candidates)
             told = found.sort_out()
             found.remove()
         assert told == found.removed

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_hostdevs
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import parse_hostdevs
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 from ansible_collections.drover.compute.plugins.module_utils._migration import checks, passthrough
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 OLD, NEW = "4b20d080-1b54-4048-85b3-a6a62d165c01", "4b20d080-1b54-4048-85b3-a6a62d165c02"
 TEXT = f"""<domain type='kvm'>

@@ -18,19 +18,17 @@ import pytest
 #: It writes its process id to a file, and runs for a long time.
 WRITER = "#!/bin/sh\necho $$ > {0}/new && mv {0}/new {0}/pid\nexec sleep 60\n"
 
-BLOCK = (
-    "from ansible_collections.drover.compute.plugins.module_utils import _block_volumes\n_block_volumes.fill('/dev/none', 'image', 'raw')"
-)
+BLOCK = "from ansible_collections.drover.compute.plugins.module_utils._storage import block_volumes\nblock_volumes.fill('/dev/none', 'image', 'raw')"
 RBD = """
 import types
-from ansible_collections.drover.compute.plugins.module_utils import _rbd
+from ansible_collections.drover.compute.plugins.module_utils._storage import rbd
 pool = types.SimpleNamespace(XMLDesc=lambda flags: "<pool type='rbd'><source><host name='ceph'/><name>vms</name></source></pool>")
-_rbd.fill(None, pool, 'volume', 'image', 'raw')
+rbd.fill(None, pool, 'volume', 'image', 'raw')
 """
 DISK = """
-from ansible_collections.drover.compute.plugins.module_utils import _images
+from ansible_collections.drover.compute.plugins.module_utils._images import images
 module = type("Module", (), {"get_bin_path": lambda self, name: name})()
-_images.copy_to_device(module, ("image", "raw"), "/dev/none", None, lambda: None)
+images.copy_to_device(module, ("image", "raw"), "/dev/none", None, lambda: None)
 """
 
 

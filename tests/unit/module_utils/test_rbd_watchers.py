@@ -12,7 +12,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _rbd_watchers
+from ansible_collections.drover.compute.plugins.module_utils._storage import rbd_watchers
 
 POOL = "<pool type='rbd'><name>ceph</name><source><host name='10.99.0.254' port='6789'/><name>vms</name></source></pool>"
 ANSWERS = {
@@ -36,28 +36,28 @@ def host(tmp_path, monkeypatch):
 
 
 def test_an_image_with_a_watcher_is_in_use(host):
-    assert _rbd_watchers.watched(host, [USED, FREE, ODD, GONE]) == [USED]
+    assert rbd_watchers.watched(host, [USED, FREE, ODD, GONE]) == [USED]
 
 
 def test_it_is_asked_at_the_servers_of_the_pool(host, tmp_path):
-    _rbd_watchers.watched(host, [FREE])
+    rbd_watchers.watched(host, [FREE])
     assert (tmp_path / "calls").read_text() == "--conf /dev/null --mon-host 10.99.0.254:6789 status vms/free --format json\n"
 
 
 @pytest.mark.parametrize("other", ["rbd:10.99.0.253:/vms/used", "rbd:10.99.0.254:/other/used", "rbd:10.99.0.254:/vms/space/used"])
 def test_of_another_cluster_or_pool_nothing_is_known(host, tmp_path, other):
-    assert _rbd_watchers.watched(host, [other]) == []
+    assert rbd_watchers.watched(host, [other]) == []
     assert not (tmp_path / "calls").exists()
 
 
 def test_a_cluster_that_does_not_answer_takes_no_longer_for_many_images(host, tmp_path, monkeypatch):
     """The same call reports if the dead host answers, and has 60 seconds for all."""
-    monkeypatch.setattr(_rbd_watchers, "PATIENCE", 0.5)
+    monkeypatch.setattr(rbd_watchers, "PATIENCE", 0.5)
     (tmp_path / "rbd").write_text(f"#!/bin/sh\necho call >> {tmp_path}/calls\nexec sleep 60\n")
-    assert _rbd_watchers.watched(host, [f"rbd:10.99.0.254:/vms/{number}" for number in range(32)]) == []
+    assert rbd_watchers.watched(host, [f"rbd:10.99.0.254:/vms/{number}" for number in range(32)]) == []
     assert (tmp_path / "calls").read_text().count("call") == 1
 
 
 def test_without_the_command_nothing_is_known(host, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    assert _rbd_watchers.watched(host, [USED]) == []
+    assert rbd_watchers.watched(host, [USED]) == []

@@ -12,9 +12,9 @@ import pathlib
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 from ansible_collections.drover.compute.plugins.module_utils._migration.rebinding import reasons, rebound
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 NOVA = json.loads((pathlib.Path(__file__).parent / "data" / "nova_numa.json").read_text())
 

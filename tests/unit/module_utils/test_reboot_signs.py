@@ -11,7 +11,8 @@ import types
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _reboot_signs as signs
+from ansible_collections.drover.compute.plugins.module_utils._files import system
+from ansible_collections.drover.compute.plugins.module_utils._host import reboot_signs as signs
 
 # The output of the programs, with their exit status: dnf-plugins-core 4, dnf5 5, zypper 1.14.
 DNF4_YES = """Core libraries or services have been updated since boot-up:
@@ -44,7 +45,7 @@ def a_system(tmp_path, monkeypatch):
     """Return a function that makes a system: its name, and the output of its programs."""
     monkeypatch.setattr(signs, "FILES", (str(tmp_path / "reboot-required"), str(tmp_path / "reboot-needed")))
     monkeypatch.setattr(signs, "MAKERS", (str(tmp_path / "maker"),))
-    monkeypatch.setattr(signs, "OS_RELEASE", str(tmp_path / "os-release"))
+    monkeypatch.setattr(system, "OS_RELEASE", str(tmp_path / "os-release"))
     monkeypatch.setattr(signs, "of_kernel", lambda: signs.Answer(None, "the running kernel 6.1 is not among the installed ones"))
     ran = []
 
@@ -152,8 +153,8 @@ def test_what_is_seen_without_a_program(system, monkeypatch):
 
 
 def test_a_system_without_a_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(signs, "OS_RELEASE", str(tmp_path / "none"))
-    assert signs.system() == set()
+    monkeypatch.setattr(system, "OS_RELEASE", str(tmp_path / "none"))
+    assert system.names() == set()
 
 
 # -- the kernel ---------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem
 from ansible_collections.drover.compute.plugins.module_utils._migration import shared_ssh
 
 pytest.importorskip("libvirt")

@@ -12,8 +12,7 @@ import pytest
 
 pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _migration_reach as reach
-from ansible_collections.drover.compute.plugins.module_utils import _migration_trust as trust
+from ansible_collections.drover.compute.plugins.module_utils._migration import reach, trust
 
 ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleExamplea"
 OTHER = ED25519[:-1] + "b"

@@ -29,8 +29,8 @@ from ansible_collections.drover.compute.tests.unit.module_args import patch_modu
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _digests
-from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
+from ansible_collections.drover.compute.plugins.module_utils._files import digests
+from ansible_collections.drover.compute.plugins.module_utils._orders import records as migration_record
 
 NODE = """<node>
 {domains}
@@ -56,7 +56,7 @@ def records(tmp_path_factory, monkeypatch):
 def own_digests(tmp_path_factory, monkeypatch):
     """Keep digests for the length of a test only."""
     folder = str(tmp_path_factory.mktemp("digests"))
-    monkeypatch.setattr(_digests, "folder", lambda: folder)
+    monkeypatch.setattr(digests, "folder", lambda: folder)
 
 
 @contextlib.contextmanager
@@ -134,11 +134,11 @@ def default_host():
 @pytest.fixture
 def no_binding(monkeypatch):
     """Hide python3-libvirt from the modules, under any Python."""
-    from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+    from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
 
     # Import every file before: a file that is first imported without the binding keeps None for it.
     for name in ("domain", "_domain_migration", "hypervisor_info"):
         importlib.import_module(f"ansible_collections.drover.compute.plugins.modules.{name}")
-    monkeypatch.setattr(_libvirt, "libvirt", None)
-    monkeypatch.setattr(_libvirt, "LIBVIRT_IMPORT_ERROR", "ImportError: No module named 'libvirt'")
-    monkeypatch.setattr(_libvirt, "probe_interpreters_for_module", lambda paths, module: None)
+    monkeypatch.setattr(binding, "libvirt", None)
+    monkeypatch.setattr(binding, "LIBVIRT_IMPORT_ERROR", "ImportError: No module named 'libvirt'")
+    monkeypatch.setattr(binding, "probe_interpreters_for_module", lambda paths, module: None)

@@ -14,7 +14,8 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _libvirt_calls
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import calls as _libvirt_calls
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
@@ -67,7 +68,7 @@ def test_f16_an_answer_and_a_refusal_count_for_all_who_ask(monkeypatch):
         return "<domainCapabilities/>"
 
     monkeypatch.setattr(libvirt.virConnect, "getDomainCapabilities", answer)
-    conn = _libvirt.open_connection("test:///default")
+    conn = binding.open_connection("test:///default")
     try:
         said = []
 
@@ -83,17 +84,17 @@ def test_f16_an_answer_and_a_refusal_count_for_all_who_ask(monkeypatch):
         for each in threads:
             each.join()
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)
     assert sorted(said) == ["<domainCapabilities/>"] * 3 + ["no such emulator"] * 2
     assert set(calls.values()) == {1} and len(calls) == 3
 
 
 def test_f16_what_changes_is_asked_each_time(there):
     """Other calls reach libvirt each time."""
-    conn = _libvirt.open_connection("test:///default")
+    conn = binding.open_connection("test:///default")
     try:
         before = len(conn.listAllDomains(0))
         conn.defineXML(hypervisors.xml("new", uuid_of("new")))
         assert len(conn.listAllDomains(0)) == before + 1
     finally:
-        _libvirt.close(conn)
+        binding.close(conn)

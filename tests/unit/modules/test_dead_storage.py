@@ -15,17 +15,18 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _files, _images, _probe
+from ansible_collections.drover.compute.plugins.module_utils._files import access, probe
+from ansible_collections.drover.compute.plugins.module_utils._images import images
 
 HERE = os.uname().nodename
 
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(_files, "LIMIT", 0.5)
-    monkeypatch.setattr(_files, "FIND", 0.5)
-    monkeypatch.setattr(_probe, "LOOK", 0.5)
-    monkeypatch.setattr(_images, "QEMU_IMG_TIMEOUT", 1)
+    monkeypatch.setattr(access, "LIMIT", 0.5)
+    monkeypatch.setattr(access, "FIND", 0.5)
+    monkeypatch.setattr(probe, "LOOK", 0.5)
+    monkeypatch.setattr(images, "QEMU_IMG_TIMEOUT", 1)
 
 
 def warnings(result, path):
@@ -138,8 +139,8 @@ def test_storage_qemu_img_is_given_up(dead_storage, impatient):
             return f"/usr/bin/{name}"
 
     began = time.monotonic()
-    with pytest.raises(_images.ImageProblem) as problem:
-        _images.image_info(Module(), f"{dead_storage}/a.qcow2")
+    with pytest.raises(images.ImageProblem) as problem:
+        images.image_info(Module(), f"{dead_storage}/a.qcow2")
     assert time.monotonic() - began < 10
     assert str(problem.value) == (
         f"On {HERE}, reading {dead_storage}/a.qcow2 did not end within 1 s and was given up: look whether its storage hangs there."

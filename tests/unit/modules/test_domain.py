@@ -16,7 +16,9 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _domain_xml, _libvirt, _libvirt_calls, _orders
+from ansible_collections.drover.compute.plugins.module_utils._domain import definition
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding, calls
+from ansible_collections.drover.compute.plugins.module_utils._orders import orders
 
 UUID = "00000000-0000-4000-8000-000000000007"
 
@@ -157,7 +159,7 @@ def test_memory_that_was_saved_gets_the_time_to_be_read(run_module, fake_host, v
     assert run_module("domain", uri=uri, name="vm", state="running")["changed"] is True
     assert domain.isActive() and not domain.hasManagedSaveImage(0)
     (call,) = used
-    assert _libvirt_calls.CALL_TIMEOUTS[call] > _libvirt_calls.CALL_TIMEOUTS["createWithFlags"]
+    assert calls.CALL_TIMEOUTS[call] > calls.CALL_TIMEOUTS["createWithFlags"]
 
 
 def test_xml_that_libvirt_refuses_leaves_nothing(run_module, fake_host, vm_xml, image):
@@ -316,7 +318,7 @@ def test_of_an_order_that_was_withdrawn_it_is_told_whether_the_domain_is_here(ru
     uri, connection = fake_host()
     if here:
         run_module("domain", uri=uri, xml=vm_xml, disks=[image[1]])
-    _orders.withdraw(records, UUID, ["done"])
+    orders.withdraw(records, UUID, ["done"])
     before = names(connection)
     result = run_module("domain", uri=uri, uuid=UUID, name="vm", state="stopped", order="done")
     assert "was withdrawn by a later run" in result["msg"]
@@ -349,8 +351,8 @@ def test_a_password_that_cannot_be_is_refused(run_module, fake_host, domain_xml,
 
 
 def test_uefi_variables_of_an_earlier_domain_are_not_taken(run_module, fake_host, domain_xml, monkeypatch, tmp_path):
-    monkeypatch.setattr(_libvirt, "is_system", lambda conn: True)
-    monkeypatch.setattr(_domain_xml, "NVRAM_FOLDER", str(tmp_path))
+    monkeypatch.setattr(binding, "is_system", lambda conn: True)
+    monkeypatch.setattr(definition, "NVRAM_FOLDER", str(tmp_path))
     uri, connection = fake_host()
     text = domain_xml("vm", 7).replace("<os>", "<os firmware='efi'>")
     assert "firmware" in text

@@ -15,7 +15,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _backup
+from ansible_collections.drover.compute.plugins.module_utils._snapshots import backup
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qemu_img
 
 BACKUP, NONE, RUNS = libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP, libvirt.VIR_DOMAIN_JOB_NONE, libvirt.VIR_DOMAIN_JOB_UNBOUNDED
@@ -59,9 +59,9 @@ def job(monkeypatch):
     monkeypatch.setattr(libvirt.virDomain, "abortJob", abort)
     monkeypatch.setattr(libvirt.virDomain, "jobInfo", lambda instance: [found.state])
     monkeypatch.setattr(libvirt.virDomain, "jobStats", lambda instance, flags=0: {"operation": BACKUP, "type": found.end})
-    monkeypatch.setattr(_backup, "POLL", 0.01)
-    monkeypatch.setattr(_backup, "CANCELLED", 0.1)
-    monkeypatch.setattr(_backup._image_layers, "job_of", lambda instance, target: None)
+    monkeypatch.setattr(backup, "POLL", 0.01)
+    monkeypatch.setattr(backup, "CANCELLED", 0.1)
+    monkeypatch.setattr(backup._image_layers, "job_of", lambda instance, target: None)
     return found
 
 
@@ -123,7 +123,7 @@ def test_a_job_that_does_not_end_keeps_its_files_until_the_next_run(run, job):
 
 
 def test_no_file_is_overwritten(run, job, monkeypatch):
-    monkeypatch.setattr(_backup.time, "strftime", lambda *dummy: "T")
+    monkeypatch.setattr(backup.time, "strftime", lambda *dummy: "T")
     theirs = run.folder / f"{UUID}-vdb-T.qcow2"
     theirs.write_text("theirs")
     result, files = run()
@@ -153,7 +153,7 @@ def copied(run_module, fake_host, job, monkeypatch, tmp_path):
     """
     begun = []
     monkeypatch.setattr(libvirt.virDomain, "backupBegin", lambda instance, text, *more: begun.append(text))
-    monkeypatch.setattr(_backup, "_rename", lambda part, path: None)
+    monkeypatch.setattr(backup, "_rename", lambda part, path: None)
 
     def call(devices, next_start=None):
         uri, connection = fake_host(domain("web", 1, devices))

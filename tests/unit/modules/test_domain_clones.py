@@ -12,9 +12,11 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _image_notes, _rbd, _rbd_images
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
-from ansible_collections.drover.compute.plugins.module_utils._unfinished import Unfinished
+from ansible_collections.drover.compute.plugins.module_utils._images import notes as _image_notes
+from ansible_collections.drover.compute.plugins.module_utils._images import rbd_images
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
+from ansible_collections.drover.compute.plugins.module_utils._orders.unfinished import Unfinished
+from ansible_collections.drover.compute.plugins.module_utils._storage import rbd
 from ansible_collections.drover.compute.tests.unit.module_utils.faraway import refuse
 from ansible_collections.drover.compute.tests.unit.module_utils.images import qemu_img
 from ansible_collections.drover.compute.tests.unit.modules.ceph import Ceph, Image
@@ -58,7 +60,7 @@ class Host:
 @pytest.fixture
 def host(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
     found = Host(run_module, fake_host, domain_xml, tmp_path)
-    monkeypatch.setattr(_rbd, "_with_qemu_img", found.ceph.qemu_img)
+    monkeypatch.setattr(rbd, "_with_qemu_img", found.ceph.qemu_img)
     return found
 
 
@@ -134,7 +136,7 @@ def killed(monkeypatch, host, where):
 
     setattr(host.ceph, where, end)
     with monkeypatch.context() as patch:
-        patch.setattr(_rbd_images, "_drop", lambda *dummy: None)
+        patch.setattr(rbd_images, "_drop", lambda *dummy: None)
         with pytest.raises(Killed):
             host.build(1)
     setattr(host.ceph, where, lambda: None)
@@ -206,7 +208,7 @@ def test_what_cannot_be_cloned_is_copied(host):
 def test_an_image_that_cannot_be_filled_leaves_nothing(host, records):
     def fail():
         host.ceph.before_fill = lambda: None
-        raise _rbd.LibvirtProblem("no space")
+        raise rbd.LibvirtProblem("no space")
 
     host.ceph.before_fill = fail
     result = host.build(1)

@@ -14,8 +14,12 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _attachable, _block_devices, _hotplug, _mounts, _orders, _ownership
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._devices import attachable
+from ansible_collections.drover.compute.plugins.module_utils._domain import hotplug
+from ansible_collections.drover.compute.plugins.module_utils._files import block_devices, mounts
+from ansible_collections.drover.compute.plugins.module_utils._orders import orders
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
+from ansible_collections.drover.compute.plugins.module_utils._ownership import ownership
 from ansible_collections.drover.compute.tests.unit import devices
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
 
@@ -26,8 +30,8 @@ NIC = "<interface type='network'><mac address='52:54:00:00:00:0{}'/><source netw
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(_hotplug, "POLL", 0.01)
-    monkeypatch.setattr(_orders, "LEAST_PATIENCE", 0.1)
+    monkeypatch.setattr(hotplug, "POLL", 0.01)
+    monkeypatch.setattr(orders, "LEAST_PATIENCE", 0.1)
 
 
 @pytest.fixture
@@ -174,7 +178,7 @@ def test_f06_a_guest_that_was_asked_before_is_waited_for(vm, guests, monkeypatch
         return guests._detach(domain, text, flags)
 
     monkeypatch.setattr(libvirt.virDomain, "detachDeviceFlags", asked)
-    monkeypatch.setattr(_hotplug.time, "sleep", lambda seconds: guests.release())
+    monkeypatch.setattr(hotplug.time, "sleep", lambda seconds: guests.release())
     assert vm.run("absent", disk={"path": path}, timeout=5)["changed"] and calls == [devices.LIVE, devices.CONFIG]
 
 
@@ -225,8 +229,8 @@ def test_a_file_that_the_host_itself_uses_is_refused(vm, tmp_path, monkeypatch):
     (loop / "backing_file").write_text(f"{path}\n")
     (tmp_path / "sys" / "block" / "loop8").mkdir()
     (tmp_path / "swaps").write_text(f"Filename\tType\nSize\n/dev/sda2 partition 1 0 -2\n{swap.replace(' ', chr(92) + '040')} file 1 0 -3\n")
-    monkeypatch.setattr(_block_devices, "SYSFS", str(tmp_path / "sys"))
-    monkeypatch.setattr(_mounts, "SWAPS", str(tmp_path / "swaps"))
+    monkeypatch.setattr(block_devices, "SYSFS", str(tmp_path / "sys"))
+    monkeypatch.setattr(mounts, "SWAPS", str(tmp_path / "swaps"))
     assert "in use: the loop device /dev/loop7 uses it" in vm.refuses(disk={"path": path, "format": "raw"})
     assert "in use: the swap space uses it" in vm.refuses(disk={"path": swap, "format": "raw"})
     (loop / "backing_file").unlink()
@@ -291,7 +295,7 @@ def test_a_file_that_was_there_before_stays_when_its_guest_is_deleted(vm, guests
     for given in ({"path": made, "size_gb": 1}, {"path": there}):
         assert vm.run(disk=given)["changed"]
     text = vm.domain.XMLDesc(0)
-    found = {each.path: each for each in _ownership.candidates_of(vm.connection, [text])}
+    found = {each.path: each for each in ownership.candidates_of(vm.connection, [text])}
     assert found[made].by_use
     assert not found[there].by_use and "it was there before it was attached" in found[there].foreign
 
@@ -307,7 +311,7 @@ def test_a_file_that_may_be_needed_is_refused(make, domain_xml, tmp_path):
 
 def test_a_locked_file_is_refused(vm, monkeypatch):
     path = qemu_img(vm.folder / "data.qcow2")
-    monkeypatch.setattr("ansible_collections.drover.compute.plugins.module_utils._probe.in_use", lambda path: True)
+    monkeypatch.setattr("ansible_collections.drover.compute.plugins.module_utils._files.probe.in_use", lambda path: True)
     assert "is not free: a process has it locked" in vm.refuses(disk={"path": path})
 
 
@@ -373,9 +377,9 @@ def test_a_domain_that_cannot_be_changed_for_good_is_refused(vm, tmp_path, domai
 
 def test_one_call_at_a_time_and_no_withdrawn_order(vm, tmp_path):
     wanted = {"disk": {"path": qemu_img(tmp_path / "data.qcow2")}}
-    with _orders.alone(Records(), UUID, "vm", 1):
+    with orders.alone(Records(), UUID, "vm", 1):
         assert "Another call works on" in vm.refuses(**wanted)
-        _orders.withdraw(Records(), UUID, ["one"])
+        orders.withdraw(Records(), UUID, ["one"])
     assert "was withdrawn" in vm.refuses(order="one", **wanted)
     assert vm.run(order="two", **wanted)["changed"]
     assert "is named 'vm'" in vm.refuses(name="other", **wanted)
@@ -411,7 +415,7 @@ def test_what_an_interface_must_not_be(make, tmp_path, monkeypatch, guests):
     given = {"network": "default", "mac": "52:54:00:00:00:02"}
     assert "is not active" in vm.refuses(interface=given)
     os.makedirs(tmp_path / "net/br9")
-    monkeypatch.setattr(_attachable, "NETWORK_DEVICES", str(tmp_path / "net"))
+    monkeypatch.setattr(attachable, "NETWORK_DEVICES", str(tmp_path / "net"))
     assert "There is no bridge br9" in vm.refuses(interface={"bridge": "br9"}), "it is another network device"
     os.makedirs(tmp_path / "net/br9/bridge")
     assert vm.run(interface={"bridge": "br9"})["device"]["source"] == "br9"

@@ -16,8 +16,12 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _domain_metadata, _hotplug, _libvirt, _orders, _ownership
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination, move, record
+from ansible_collections.drover.compute.plugins.module_utils._domain import hotplug, metadata
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._orders import orders
+from ansible_collections.drover.compute.plugins.module_utils._ownership import ownership
+from ansible_collections.drover.compute.plugins.module_utils._storage import backing
 from ansible_collections.drover.compute.tests.unit import devices
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
 
@@ -27,7 +31,7 @@ UUID = "00000000-0000-4000-8000-000000000007"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(move, "POLL", 0.01)
-    monkeypatch.setattr(_orders, "LEAST_PATIENCE", 0.1)
+    monkeypatch.setattr(orders, "LEAST_PATIENCE", 0.1)
 
 
 class Guest:
@@ -121,7 +125,7 @@ def test_the_image_behind_it_stays_behind_it_but_of_a_whole_copy(make, tmp_path,
     vm = make(running=False, backing=base)
     vm.done(whole=whole)
     vm.is_moved()
-    assert os.path.exists(base) and (_backing.references_of(vm.new) == []) is whole
+    assert os.path.exists(base) and (backing.references_of(vm.new) == []) is whole
 
 
 def test_each_call_goes_on(make):
@@ -195,17 +199,17 @@ def test_a_libvirt_that_does_not_answer_is_no_disk_that_is_gone(make, monkeypatc
     vm.guests.ready = False
     vm.done("copying", order="one")
     made = os.listdir(vm.fast)
-    forms, answers = _hotplug.forms_of, [True]
+    forms, answers = hotplug.forms_of, [True]
 
     def silent(domain):
         # The module itself reads the domain first.
         if answers:
             answers.pop()
             return forms(domain)
-        raise _libvirt.LibvirtSilent("libvirt did not answer")
+        raise binding.LibvirtSilent("libvirt did not answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr(_hotplug, "forms_of", silent)
+        patch.setattr(hotplug, "forms_of", silent)
         assert "did not answer" in vm.refuses(begun=True, state=state, goes_on=state == "moved", order="one")
     assert os.listdir(vm.fast) == made != [] and vm.recorded and os.path.exists(vm.old)
     vm.done("aborted", state="aborted")
@@ -401,7 +405,7 @@ def test_a_locked_part_is_left_alone(make, monkeypatch):
     vm.done("copying")
     vm.domain.destroy()
     monkeypatch.setattr(move.os.path, "lexists", lambda path: True)
-    monkeypatch.setattr(_ownership, "why_locked", lambda path: "a process has it locked")
+    monkeypatch.setattr(ownership, "why_locked", lambda path: "a process has it locked")
     assert "still writes to" in vm.refuses(begun=True)
 
 
@@ -412,8 +416,8 @@ def test_a_record_that_makes_no_sense_is_believed_by_nobody(make, change):
     vm.done("copying")
     found = record.read(vm.domain)
     text = "{" if change is None else json.dumps({**found, **change})
-    for place in _domain_metadata.places(vm.domain):
-        _domain_metadata.change(vm.domain, place, record.ELEMENT, text)
+    for place in metadata.places(vm.domain):
+        metadata.change(vm.domain, place, record.ELEMENT, text)
     for given in ({}, {"state": "aborted"}):
         said = vm.run(**given)
         assert said["rc"] == 1 and "cannot be read, so nothing was done" in said["msg"] and "begun" not in said

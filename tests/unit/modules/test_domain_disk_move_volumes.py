@@ -13,8 +13,8 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _rbd
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import move
+from ansible_collections.drover.compute.plugins.module_utils._storage import rbd
 from ansible_collections.drover.compute.tests.unit import devices
 from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Faraway, refuse
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
@@ -73,7 +73,7 @@ def make(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
         path = qemu_img(tmp_path / "vda.qcow2", size=size)
         uri, connection = fake_host(domain_xml("vm", 7, devices=element or disk(path)), *others)
         vm = OfVolumes(run_module, uri, connection, tmp_path, devices.Devices(monkeypatch))
-        monkeypatch.setattr(_rbd, "_with_qemu_img", vm.ceph.qemu_img)
+        monkeypatch.setattr(rbd, "_with_qemu_img", vm.ceph.qemu_img)
         monkeypatch.setattr(libvirt.virDomain, "blockInfo", lambda domain, target, flags=0: [64 * MIB, 64 * MIB, 64 * MIB])
         if not running and vm.domain.isActive():
             vm.domain.destroy()

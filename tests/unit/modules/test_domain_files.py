@@ -18,8 +18,8 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _power
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import SOURCE_ALIAS
+from ansible_collections.drover.compute.plugins.module_utils._domain import power
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import SOURCE_ALIAS
 from ansible_collections.drover.compute.tests import parts
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qcow2, qemu_img, volume
 
@@ -100,13 +100,13 @@ def test_what_is_removed_is_decided_when_it_is_off(run_module, fake_host, domain
     """A person makes a clone of the disk while the domain shuts down."""
     path = qcow2(tmp_path / "vm.qcow2")
     uri, connection = fake_host(domain_xml("vm", 7, devices=disk(path)))
-    real = _power.stop
+    real = power.stop
 
     def stop(domain, *rest, **named):
         real(domain, *rest, **named)
         qcow2(tmp_path / "clone.qcow2", path)
 
-    monkeypatch.setattr(_power, "stop", stop)
+    monkeypatch.setattr(power, "stop", stop)
     done = remove(run_module, uri)
     assert done["removed_disks"] == [] and done["kept_disks"][0]["reason"] == f"the image {tmp_path}/clone.qcow2 is backed by it"
 

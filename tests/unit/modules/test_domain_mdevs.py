@@ -11,8 +11,10 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _ownership, _power
-from ansible_collections.drover.compute.plugins.module_utils._mdev_uuids import made_for
+from ansible_collections.drover.compute.plugins.module_utils._domain import power
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
+from ansible_collections.drover.compute.plugins.module_utils._ownership import ownership
+from ansible_collections.drover.compute.plugins.module_utils._ownership.mdev_uuids import made_for
 from ansible_collections.drover.compute.tests.unit import node_devices
 from ansible_collections.drover.compute.tests.unit.devices import error
 
@@ -104,7 +106,7 @@ def test_a_build_that_fails_leaves_none(run_module, fake_host, gpus, xml, monkey
     def refuse(domain, timeout):
         raise error(libvirt.VIR_ERR_INTERNAL_ERROR, "internal error: qemu unexpectedly closed the monitor")
 
-    monkeypatch.setattr(_power, "start", refuse)
+    monkeypatch.setattr(power, "start", refuse)
     result = run_module("domain", uri=uri, xml=xml(FOREIGN, OURS), mdevs=wanted(FOREIGN, OURS))
     assert (result["rc"], result["begun"], result["domain_left"]) == (1, False, False)
     assert connection.listAllDomains(0) == [] and list(gpus.there()) == [FOREIGN]
@@ -121,7 +123,7 @@ def test_a_driver_that_makes_none_leaves_none_defined(run_module, fake_host, gpu
 def test_what_a_failed_build_cannot_remove_is_named(run_module, fake_host, gpus, xml, monkeypatch):
     uri, dummy = fake_host()
     gpus.busy.add(OURS)
-    monkeypatch.setattr(_power, "start", lambda domain, timeout: (each for each in ()).throw(error(libvirt.VIR_ERR_INTERNAL_ERROR, "no")))
+    monkeypatch.setattr(power, "start", lambda domain, timeout: (each for each in ()).throw(error(libvirt.VIR_ERR_INTERNAL_ERROR, "no")))
     result = run_module("domain", uri=uri, xml=xml(OURS), mdevs=wanted(OURS))
     assert result["begun"] is True and f"the mediated device {OURS} (" in result["msg"]
 
@@ -168,5 +170,5 @@ def test_an_old_libvirt_is_named(run_module, fake_host, xml, monkeypatch):
 
 def test_what_others_made_is_never_removed():
     """Remove mediated devices by the one function that removes them."""
-    with pytest.raises(_libvirt.LibvirtProblem, match="was not made by this collection, so it stays"):
-        _ownership.remove_mdev(None, FOREIGN, True)
+    with pytest.raises(binding.LibvirtProblem, match="was not made by this collection, so it stays"):
+        ownership.remove_mdev(None, FOREIGN, True)

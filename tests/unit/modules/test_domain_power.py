@@ -10,7 +10,9 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _power, _reboot  # noqa: E402
+from ansible_collections.drover.compute.plugins.module_utils._domain import power  # noqa: E402
+from ansible_collections.drover.compute.plugins.module_utils._domain import reboot as _reboot
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
 
 
 def uuid(number):
@@ -162,7 +164,7 @@ def test_a_guest_that_goes_off_in_a_reboot_is_started(tells):
 
 def test_a_guest_that_does_not_come_up_after_a_reboot_is_told():
     domain = Forgetful(True, dies=9)
-    with pytest.raises(_libvirt.LibvirtProblem, match="is shutoff rather than running"):
+    with pytest.raises(binding.LibvirtProblem, match="is shutoff rather than running"):
         _reboot.reboot(domain, domain, 5, False)
     assert domain.created == 1
 
@@ -186,9 +188,9 @@ class Opposite(Forgetful):
 def test_f04_brothers_no_domain_is_asked_for_the_opposite():
     domain = Opposite(False, 0)
     for force in (False, True):
-        with pytest.raises(_power.LibvirtProblem, match="has on_poweroff restart: libvirt starts it again"):
-            _power.stop(domain, 5, force)
-    with pytest.raises(_power.LibvirtProblem, match="has on_reboot destroy: libvirt does not start it again"):
+        with pytest.raises(power.LibvirtProblem, match="has on_poweroff restart: libvirt starts it again"):
+            power.stop(domain, 5, force)
+    with pytest.raises(power.LibvirtProblem, match="has on_reboot destroy: libvirt does not start it again"):
         _reboot.reboot(None, domain, 5, False)
-    _power.stop(domain, 0, True)
+    power.stop(domain, 0, True)
     assert not domain.on

@@ -13,7 +13,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 
 UUID = "00000000-0000-4000-8000-000000000007"
 

@@ -10,7 +10,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._mdev_uuids import made_for
+from ansible_collections.drover.compute.plugins.module_utils._ownership.mdev_uuids import made_for
 from ansible_collections.drover.compute.tests.unit import node_devices
 
 UUID, PARENT, KIND = "00000000-0000-4000-8000-000000000007", "pci_0000_84_00_0", "nvidia-35"

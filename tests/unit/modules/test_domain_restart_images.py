@@ -13,7 +13,8 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _digests, _restart_images
+from ansible_collections.drover.compute.plugins.module_utils._files import block_devices, digests
+from ansible_collections.drover.compute.plugins.module_utils._restart import restart_images
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qcow2, qemu_img, volume
 
@@ -40,7 +41,7 @@ def start(run_module, fake_host, domain_xml, tmp_path):
 
 
 def digest(path):
-    return _digests.of_file(str(path))[0]
+    return digests.of_file(str(path))[0]
 
 
 def test_a_disk_with_nothing_behind_it(start, tmp_path):
@@ -118,7 +119,7 @@ def test_storage_evacuation_knows_mounts(start, tmp_path, monkeypatch):
     wanted = "nfs:filer:/vms/vm.qcow2"
     status, message = start(disk(path), [], identity=wanted)
     assert status == "failed" and f"{path} is on {os.uname().nodename} not what it was, {wanted}: mount that storage there" in message
-    monkeypatch.setattr(_restart_images, "read_mounts", lambda path: [("/", "/", "ext4", "x"), (str(tmp_path), "/", "nfs4", "filer:/vms")])
+    monkeypatch.setattr(restart_images, "read_mounts", lambda path: [("/", "/", "ext4", "x"), (str(tmp_path), "/", "nfs4", "filer:/vms")])
     assert start(disk(path), [], identity=wanted)[0] == "restarted"
     assert start(disk(path), [], identity="nfs:other:/vms/vm.qcow2")[0] == "failed"
     assert start(disk(path), [], identity="declared:san/vm.qcow2")[0] == "restarted"
@@ -128,7 +129,7 @@ def test_storage_a_device_is_the_same_by_its_worldwide_name(start, tmp_path, mon
     path = tmp_path / "device"
     path.touch()
     block = f"<disk type='block' device='disk'><driver name='qemu' type='raw'/><source dev='{path}'/><target dev='vda'/></disk>"
-    monkeypatch.setattr(_block_devices, "identity", lambda each: "naa.1")
+    monkeypatch.setattr(block_devices, "identity", lambda each: "naa.1")
     assert start(block, [], identity="device:naa.2")[0] == "failed"
     assert start(block, [], identity="device:naa.1")[0] == "restarted"
     assert start(block, [], identity=f"device:declared:{path}")[0] == "restarted"

@@ -12,11 +12,11 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _domain_metadata, _domain_xml  # noqa: E402
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils import _labels as controller_labels  # noqa: E402
+from ansible_collections.drover.compute.plugins.module_utils._domain import definition, metadata  # noqa: E402
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._common import labels as controller_labels  # noqa: E402
 
-SPACE = _domain_xml.METADATA_NAMESPACE
+SPACE = definition.METADATA_NAMESPACE
 LIVE, CONFIG = libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFECT_CONFIG
 
 
@@ -49,7 +49,7 @@ def write(domain, inner, place):
 def written(domain):
     """Return (settings of the running domain, settings of its definition)."""
     flags = (0, libvirt.VIR_DOMAIN_XML_INACTIVE)
-    return tuple(_domain_xml.parse_domain(domain.XMLDesc(flag))["metadata"] for flag in flags)
+    return tuple(definition.parse_domain(domain.XMLDesc(flag))["metadata"] for flag in flags)
 
 
 def test_labels_are_set_changed_and_removed(change, host):
@@ -138,7 +138,7 @@ def test_a_domain_that_moves_is_left_alone(run_module, host):
 def test_libvirt_refuses_half_way(change, host, monkeypatch):
     """The definition has the label, the running domain has not: that is a failure, and the next run ends it."""
     domain = host[1].lookupByName("one")
-    real = _domain_metadata.change
+    real = metadata.change
 
     def refuse(domain, place, name, value):
         if place == LIVE:
@@ -146,7 +146,7 @@ def test_libvirt_refuses_half_way(change, host, monkeypatch):
         real(domain, place, name, value)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_domain_metadata, "change", refuse)
+        patch.setattr(metadata, "change", refuse)
         found = change({"a": "b"})
     assert found["domains"][0]["status"] == "failed" and written(domain) == ({}, {"labels": "a=b"})
     assert change({"a": "b"})["changed"] is True and written(domain) == ({"labels": "a=b"},) * 2

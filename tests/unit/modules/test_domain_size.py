@@ -75,21 +75,21 @@ def test_a_running_domain_keeps_its_size(run_module, vm):
     ],
 )
 def test_what_numbers_cannot_say_is_refused_before_it_is_shut_down(domain_xml, extra, words):
-    from ansible_collections.drover.compute.plugins.module_utils import _resize
-    from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
+    from ansible_collections.drover.compute.plugins.module_utils._devices import resize
+    from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem
 
     with pytest.raises(LibvirtProblem, match=words):
-        _resize.resized(domain_xml("vm", 7, extra=extra), vcpus=3, memory_mb=128)
+        resize.resized(domain_xml("vm", 7, extra=extra), vcpus=3, memory_mb=128)
 
 
 def test_the_rest_of_the_xml_stays(domain_xml):
-    from ansible_collections.drover.compute.plugins.module_utils import _resize
+    from ansible_collections.drover.compute.plugins.module_utils._devices import resize
 
     text = domain_xml("vm", 7, extra=EXTRA).replace("<vcpu>2<", "<currentMemory unit='MiB'>32</currentMemory><vcpu current='1'>2<")
-    new = _resize.resized(text, vcpus=4, memory_mb=64, flavor="big")
+    new = resize.resized(text, vcpus=4, memory_mb=64, flavor="big")
     assert "<app:info" in new and ">kept<" in new and "currentMemory" not in new and "current=" not in new
     assert 'sockets="2"' in new and "<drover:flavor>big</drover:flavor>" in new
-    assert _resize.resized(new, vcpus=4, memory_mb=64, flavor="big") is None
+    assert resize.resized(new, vcpus=4, memory_mb=64, flavor="big") is None
 
 
 def test_a_disk_grows_and_never_shrinks(run_module, vm, disk):
@@ -191,7 +191,7 @@ def test_the_new_size_has_its_own_cells_and_pins_and_the_old_one_gets_them_back(
 
 
 def parse_shown(connection):
-    from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
-    from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+    from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
+    from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 
     return parse_numa(parse(connection.lookupByName("vm").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)))

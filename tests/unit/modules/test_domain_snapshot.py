@@ -13,7 +13,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _images
+from ansible_collections.drover.compute.plugins.module_utils._images import images
 from ansible_collections.drover.compute.tests.unit import disk_snapshots
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
 
@@ -178,15 +178,15 @@ def test_a_merge_that_was_cut_off_goes_on(vm, monkeypatch):
     vm.done("present", "one")
     vm.write(2, 1)
     top = vm.active
-    commit = _images.commit
+    commit = images.commit
 
     def killed(*args):
         commit(*args)
-        raise _images.ImageProblem("killed")
+        raise images.ImageProblem("killed")
 
-    monkeypatch.setattr(_images, "commit", killed)
+    monkeypatch.setattr(images, "commit", killed)
     assert vm.refuses("absent", begun=True) == "Killed." and vm.active == top and vm.has(top, 1, 2)
-    monkeypatch.setattr(_images, "commit", commit)
+    monkeypatch.setattr(images, "commit", commit)
     # A run was killed after it changed the definition and before it removed the file; nothing
     # proves the state of the file.
     text = vm.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)

@@ -13,8 +13,8 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_volumes
-from ansible_collections.drover.compute.plugins.module_utils._unfinished import Unfinished
+from ansible_collections.drover.compute.plugins.module_utils._orders.unfinished import Unfinished
+from ansible_collections.drover.compute.plugins.module_utils._storage import block_volumes
 
 UUID = "00000000-0000-4000-8000-000000000007"
 NAME = f"{UUID}-vda"
@@ -68,7 +68,7 @@ def killed(host, run_module, domain_xml, monkeypatch, records, request):
 
 
 def make_volume(pool, name=NAME):
-    pool.createXML(_block_volumes.volume_xml(name, 2**30), 0)
+    pool.createXML(block_volumes.volume_xml(name, 2**30), 0)
 
 
 def withdraw(run_module, uri, *orders, **more):
@@ -95,7 +95,7 @@ def test_it_stays_while_its_order_counts(killed, run_module, orders):
 def test_one_that_other_hosts_have_stays_and_is_named(killed, run_module, monkeypatch):
     """Another store may have a build of the same instance there."""
     uri, pool = killed
-    monkeypatch.setattr(_block_volumes, "is_device", lambda conn, pool: False)
+    monkeypatch.setattr(block_volumes, "is_device", lambda conn, pool: False)
     entry = withdraw(run_module, uri, "first")
     assert pool.listVolumes() == [NAME] and "other hosts have its storage" in entry["kept_disks"][0]["reason"]
 

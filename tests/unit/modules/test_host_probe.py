@@ -14,7 +14,7 @@ import sys
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _probe
+from ansible_collections.drover.compute.plugins.module_utils._files import probe
 
 HOLD = """
 import fcntl, sys
@@ -63,8 +63,8 @@ def test_what_the_network_says(monkeypatch, error, answer):
     def connect(self, where):
         raise OSError(error, "said by the network")
 
-    monkeypatch.setattr(_probe.socket.socket, "connect", connect)
-    assert _probe.reach("127.0.0.1", 22, 1)[0] is answer
+    monkeypatch.setattr(probe.socket.socket, "connect", connect)
+    assert probe.reach("127.0.0.1", 22, 1)[0] is answer
 
 
 def test_a_lock_of_another_process_is_seen(run_module, tmp_path, listening):
@@ -89,15 +89,15 @@ def test_a_lock_of_another_process_is_seen(run_module, tmp_path, listening):
 def test_no_lock_proves_something_only_with_a_lock_manager(tmp_path):
     disk, settings = tmp_path / "disk.qcow2", tmp_path / "qemu.conf"
     disk.write_bytes(b"x")
-    assert _probe.storage([str(disk)], False) == ("unknown", [])
-    assert _probe.storage([str(disk)], True) == ("silent", [])
-    assert _probe.storage([str(disk), "/nowhere/disk"], True) == ("unknown", [])
-    assert _probe.storage([], True) == ("unknown", [])
-    assert not _probe.locked_by_libvirt(str(settings))
+    assert probe.storage([str(disk)], False) == ("unknown", [])
+    assert probe.storage([str(disk)], True) == ("silent", [])
+    assert probe.storage([str(disk), "/nowhere/disk"], True) == ("unknown", [])
+    assert probe.storage([], True) == ("unknown", [])
+    assert not probe.locked_by_libvirt(str(settings))
     settings.write_text('#lock_manager = "lockd"\n')
-    assert not _probe.locked_by_libvirt(str(settings))
+    assert not probe.locked_by_libvirt(str(settings))
     settings.write_text('user = "root"\nlock_manager = "lockd"\n')
-    assert _probe.locked_by_libvirt(str(settings))
+    assert probe.locked_by_libvirt(str(settings))
     # sanlock keeps its leases in separate files: a disk without a lock proves nothing.
     settings.write_text('lock_manager = "sanlock"\n')
-    assert not _probe.locked_by_libvirt(str(settings))
+    assert not probe.locked_by_libvirt(str(settings))

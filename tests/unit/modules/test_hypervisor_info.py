@@ -19,7 +19,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _migration_reach
+from ansible_collections.drover.compute.plugins.module_utils._migration import reach
 from ansible_collections.drover.compute.plugins.modules import hypervisor_info
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
 
@@ -392,7 +392,7 @@ def test_hosts_that_ssh_cannot_reach_are_a_warning(run_module, default_host, mon
         {"host": "kvm3", "uri": None},
         {"host": "kvm4", "uri": "qemu+tls://kvm4/system"},
     ]
-    monkeypatch.setattr(_migration_reach, "_settings", lambda where: {"identityfile": ["/nowhere/id"]})
+    monkeypatch.setattr(reach, "_settings", lambda where: {"identityfile": ["/nowhere/id"]})
     found = run_module("hypervisor_info", uri="test:///default", migration_trust={"host": "kvm1", "peers": peers})
     # Warnings of modules that ran before in this process are in the list too.
     (warning,) = [text for text in map(str, found["warnings"]) if "cannot reach" in text]
@@ -404,7 +404,7 @@ def test_hosts_that_ssh_cannot_reach_are_a_warning(run_module, default_host, mon
 
 def test_a_home_that_hangs_does_not_hold_up_the_reading(run_module, default_host, monkeypatch):
     monkeypatch.setattr(hypervisor_info, "LOOK_TIMEOUT", 0.1)
-    monkeypatch.setattr(_migration_reach, "look_at_all", lambda peers: time.sleep(5))
+    monkeypatch.setattr(reach, "look_at_all", lambda peers: time.sleep(5))
     found = run_module("hypervisor_info", uri="test:///default", migration_trust={"host": "kvm1", "peers": []})
     assert found["hypervisor"]["hypervisor_type"] == "TEST"
     assert "kvm1: it cannot be told whether its SSH reaches other hosts for migrations" in str(found["warnings"])

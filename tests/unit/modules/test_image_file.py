@@ -18,9 +18,10 @@ import pytest
 
 pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _folder, _image_cache
-from ansible_collections.drover.compute.plugins.module_utils._image_cache import CachedImage, Unfinished
-from ansible_collections.drover.compute.plugins.module_utils._images import ImageProblem
+from ansible_collections.drover.compute.plugins.module_utils._images import cache as _image_cache
+from ansible_collections.drover.compute.plugins.module_utils._images.cache import CachedImage, Unfinished
+from ansible_collections.drover.compute.plugins.module_utils._images.images import ImageProblem
+from ansible_collections.drover.compute.plugins.module_utils._ownership import folder as _folder
 from ansible_collections.drover.compute.tests.unit.image_server import Server
 from ansible_collections.drover.compute.tests.unit.module_utils import faraway
 from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Faraway

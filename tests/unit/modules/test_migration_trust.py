@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _migration_trust as trust
+from ansible_collections.drover.compute.plugins.module_utils._migration import trust
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleExampleExampleExampleExampleExample{}"
 

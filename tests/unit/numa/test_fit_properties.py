@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import POLICIES, PciRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import GuestCell, GuestTopology
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import DoesNotFit, NumaHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import POLICIES, PciRequest
 from ansible_collections.drover.compute.tests.unit.numa import checking
 
 GPU = {"vendor_id": "10de", "product_id": "2204"}

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import DoesNotFit, NumaHosts
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import read_request
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.device_specs import DeviceSpec, read_device_specs, tags_of
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import (
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import InvalidSpecs
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import (
     SOCKET_TRAIT,
     PciRequest,
     affinity_policy,
     read_aliases,
     requests_of_flavor,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_specs import DeviceSpec, read_device_specs, tags_of
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import DoesNotFit, NumaHosts
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import read_request
 
 PF = {"address": "0000:3b:00.0", "vendor_id": "15b3", "product_id": "101d", "dev_type": "type-PF", "interface": "ens1"}
 VF = {"address": "0000:3b:00.2", "vendor_id": "15b3", "product_id": "101e", "dev_type": "type-VF", "parent_addr": "0000:3b:00.0"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import InvalidSpecs
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.cpu_topology import guest_cpu_topology
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import GuestCell
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.specs import read_constraints

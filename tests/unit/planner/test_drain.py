@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import milp
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils._report.plans import drain_lines

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
+from ansible_collections.drover.compute.plugins.plugin_utils._common import storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import evacuation
 
 

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import capacity
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import plan_rebalance

@@ -11,7 +11,7 @@ import random
 import pytest
 
 from ansible_collections.drover.compute.plugins.filter._fleet_findings import fleet_findings
-from ansible_collections.drover.compute.plugins.module_utils import _host_check
+from ansible_collections.drover.compute.plugins.module_utils._host import check as _host_check
 
 PC = "x86_64 pc-q35-7.2"
 #: As libvirt 9.0 shows a running guest: a NIC in a network has its bridge too.

@@ -13,7 +13,7 @@ import re
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting, html, migrations, version
 from ansible_collections.drover.compute.plugins.plugin_utils._report.anchor import command
 from ansible_collections.drover.compute.plugins.plugin_utils._report.plan import DRAWN, plan_view

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_labels, said_once
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import node_labels, said_once
+from ansible_collections.drover.compute.plugins.plugin_utils._common.resource_classes import size_text
 from ansible_collections.drover.compute.plugins.plugin_utils._report import drain, placing, rolling, text
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import size_text
 
 
 def test_the_same_sentence_for_many_is_one():

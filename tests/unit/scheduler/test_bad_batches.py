@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import extra_spec_operators, json_query, request_spec
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.attributes import NAMES
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find

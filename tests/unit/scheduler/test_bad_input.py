@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers, prefilters, request_fields, request_spec
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates

@@ -10,7 +10,7 @@ import copy
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import read_aliases
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import read_aliases
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost, PolicyError, RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import schedule
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates

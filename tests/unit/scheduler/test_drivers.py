@@ -8,11 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import (
-    NoValidHost,
-    PolicyError,
-    RequestError,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost, PolicyError, RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec

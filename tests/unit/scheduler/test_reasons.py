@@ -10,7 +10,7 @@ import random
 import numpy as np
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import read_aliases
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import read_aliases
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.explanation import NEAREST, explain_failure
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Filtering

@@ -10,9 +10,9 @@ import re
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _spec_names as spec_names
+from ansible_collections.drover.compute.plugins.plugin_utils._common import spec_names
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, identity
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 
 ROOT = pathlib.Path(__file__).parents[3]

@@ -11,12 +11,12 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders, resizes
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables

@@ -9,11 +9,11 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, identity
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import devices as guest_devices
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claims, selections
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.provider_uuids import provider_of

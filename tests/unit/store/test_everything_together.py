@@ -17,12 +17,11 @@ from collections import Counter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_numa import pinned_cpus
-from ansible_collections.drover.compute.plugins.module_utils._numa_xml import with_numa
-from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa import pinned_cpus
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa_xml import with_numa
+from ansible_collections.drover.compute.plugins.plugin_utils._common import capacity_rule, certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import resize_destination, scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders, resizes
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit, claims

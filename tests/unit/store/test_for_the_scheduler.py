@@ -11,17 +11,11 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    aggregates,
-    flavors,
-    host_columns,
-    tables,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, flavors, host_columns, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 from ansible_collections.drover.compute.tests.unit.store.fleets import count_queries, uuid_of
 

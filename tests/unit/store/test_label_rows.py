@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common import labels
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import Requirement, Selector
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, hosts, instances, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store import labels as label_rows

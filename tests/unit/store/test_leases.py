@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import lease_holder as actor_module
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, clock, leases
 
 

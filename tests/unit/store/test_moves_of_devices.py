@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _mdev_uuids as mdev_uuids
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.module_utils._ownership import mdev_uuids
+from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders, resizes
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations.limits import MigrationLimits

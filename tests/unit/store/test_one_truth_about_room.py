@@ -8,13 +8,20 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import selections
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, bulk, host_columns, hosts, provider_arrays, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    bulk,
+    host_columns,
+    hosts,
+    provider_arrays,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_host_instances
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import pool_drains
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, pool_domains
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_device

@@ -11,7 +11,14 @@ import sqlalchemy as sa
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, host_columns, hosts, instances_for_plans, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    flavors,
+    host_columns,
+    hosts,
+    instances_for_plans,
+    tables,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host
 

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims as claims_of_new
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits

@@ -19,7 +19,7 @@ import traceback
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, engine, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 

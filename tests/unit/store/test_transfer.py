@@ -16,7 +16,7 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, schema, tables, transfer, transfer_file
 from ansible_collections.drover.compute.tests.unit.store import fleets

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pathlib
 import xml.etree.ElementTree as ET
 
-from ansible_collections.drover.compute.plugins.module_utils._devices import parse_devices
-from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._host.devices import parse_devices
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 NODEDEVS = pathlib.Path(__file__).parents[1] / "module_utils" / "data" / "nodedevs.xml"

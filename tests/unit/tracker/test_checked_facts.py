@@ -17,8 +17,9 @@ from ansible.errors import AnsibleActionFail
 from hypothesis import example, given, settings, strategies
 
 from ansible_collections.drover.compute.plugins.action import compute_node
-from ansible_collections.drover.compute.plugins.module_utils import _domain_xml, _storage
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.module_utils._domain import definition
+from ansible_collections.drover.compute.plugins.module_utils._host import storage
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, domain, node
 from ansible_collections.drover.compute.tests.unit.action.running import run
@@ -82,8 +83,8 @@ def reported(**changes):
 def test_what_hypervisors_really_say_passes():
     facts, sentences = reported()
     assert facts == FACTS and sentences == []
-    assert set(checked_facts.STATES) == set(_domain_xml.STATES)
-    assert set(checked_facts.POOL_STATES) == {*_storage._POOL_STATES, "unknown"}
+    assert set(checked_facts.STATES) == set(definition.STATES)
+    assert set(checked_facts.POOL_STATES) == {*storage._POOL_STATES, "unknown"}
 
 
 @pytest.mark.parametrize(

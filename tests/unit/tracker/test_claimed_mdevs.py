@@ -10,9 +10,9 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.module_utils import _mdev_uuids as mdev_uuids
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.module_utils._ownership import mdev_uuids
+from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, mdevs, provider_uuids
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets

@@ -8,12 +8,19 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import movability
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, host_columns, instances_for_plans, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    devices,
+    host_columns,
+    instances_for_plans,
+    numa,
+    tables,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, uuid_of
 from ansible_collections.drover.compute.tests.unit.tracker import machines

@@ -10,9 +10,10 @@ import os
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils import _mounts, _shared_storage
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.module_utils._files import mounts as _mounts
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._storage import shared_storage
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, sharing_facts
 
 POOL = "<pool type='{kind}'><name>vms</name><source>{source}</source><target><path>/srv/vms</path></target></pool>"
@@ -59,7 +60,7 @@ POOLS = {
 @pytest.mark.parametrize("name", POOLS)
 def test_pools_by_their_source(name):
     source, expected = POOLS[name]
-    assert _shared_storage.pool_id(parse(POOL.format(kind=name.split()[0], source=source))) == expected
+    assert shared_storage.pool_id(parse(POOL.format(kind=name.split()[0], source=source))) == expected
 
 
 @pytest.mark.parametrize("name", [name for name, (dummy, expected) in POOLS.items() if expected])
@@ -69,7 +70,7 @@ def test_libvirt_takes_these_pools_and_gives_them_back_alike(name):
     connection = libvirt.open("test:///default")
     try:
         pool = connection.storagePoolDefineXML(POOL.format(kind=name.split()[0], source=source), 0)
-        assert _shared_storage.pool_id(parse(pool.XMLDesc(0))) == expected
+        assert shared_storage.pool_id(parse(pool.XMLDesc(0))) == expected
         pool.undefine()
     finally:
         connection.close()
@@ -127,26 +128,26 @@ too short
     ],
 )
 def test_paths_by_their_mount(path, expected):
-    assert _shared_storage.path_id(path, _mounts.parse_mounts(MOUNTINFO)) == expected
+    assert shared_storage.path_id(path, _mounts.parse_mounts(MOUNTINFO)) == expected
 
 
 def test_a_cluster_file_system_is_known_by_its_superblock(tmp_path, monkeypatch):
     mounts = _mounts.parse_mounts(MOUNTINFO)
-    monkeypatch.setattr(_shared_storage, "BY_UUID", os.fspath(tmp_path))
+    monkeypatch.setattr(shared_storage, "BY_UUID", os.fspath(tmp_path))
     # The device's name is no proof: another cluster may also have a vg-lv.
-    assert _shared_storage.path_id("/srv/gfs2/a", mounts) is None
+    assert shared_storage.path_id("/srv/gfs2/a", mounts) is None
     (tmp_path / "0F3C-AA").symlink_to("/dev/mapper/vg-lv")
-    assert _shared_storage.path_id("/srv/gfs2/a", mounts) == "gfs2:0f3c-aa:/images/a"
+    assert shared_storage.path_id("/srv/gfs2/a", mounts) == "gfs2:0f3c-aa:/images/a"
 
 
 def test_a_symbolic_link_is_followed(tmp_path):
     mounts = [("/", "/", "ext4", "/dev/vda1"), (f"{tmp_path}/nfs", "/", "nfs4", "nfs:/export")]
     (tmp_path / "images").symlink_to(tmp_path / "nfs" / "vms")
-    assert _shared_storage.path_id(f"{tmp_path}/images", mounts) == "nfs:nfs:/export/vms"
+    assert shared_storage.path_id(f"{tmp_path}/images", mounts) == "nfs:nfs:/export/vms"
 
 
 def test_this_machine_s_own_mounts_are_read():
-    assert "/proc" in {mount[0] for mount in _shared_storage.read_mounts("/")}
+    assert "/proc" in {mount[0] for mount in shared_storage.read_mounts("/")}
 
 
 # The tracker

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import stored_hosts
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import read_aliases
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import DoesNotFit, NumaHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import read_request
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import read_aliases
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, host_columns
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW

@@ -12,10 +12,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import checks, hardware_checks, repair, snapshot
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.findings import LEVELS, Finding, Findings
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection
+from ..._store import bulk
+from ..._store.sql import Connection
+from . import checks, hardware_checks, repair, snapshot
+from .findings import LEVELS, Finding, Findings
 
 
 class Audit(TypedDict):

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocations import INSTANCE, MIGRATION, Held
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.findings import Findings, What
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.snapshot import Domain, Snapshot
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.claims import BUILDING
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
-from ansible_collections.drover.compute.plugins.plugin_utils._store import orders, went_down
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import ONE_LOOK
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Row
+from ..._common import capacity_rule
+from ..._records.claims import Resources
+from ..._store import orders, went_down
+from ..._store.compute_nodes import ONE_LOOK
+from ..._store.sql import Row
+from ..allocations import INSTANCE, MIGRATION, Held
+from ..claims import BUILDING
+from .findings import Findings, What
+from .snapshot import Domain, Snapshot
 
 CPU, MEMORY, DISK = "VCPU", "MEMORY_MB", "DISK_GB"
 #: A dedicated CPU counts as a CPU, as a shared one does.

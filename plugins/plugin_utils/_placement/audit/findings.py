@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocations import Held
+from ..allocations import Held
 
 LEVELS = ("problem", "information")
 

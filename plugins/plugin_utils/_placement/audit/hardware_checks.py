@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import some
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.findings import Findings
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.snapshot import Snapshot
+from ..._common.errors import some
+from .findings import Findings
+from .snapshot import Snapshot
 
 #: Of the devices that one domain at a time has; a USB device is found anew by its ids.
 _DEVICES = ("pci", "mdev", "vdpa")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claims
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.findings import Mends
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from ..._common import certainty
+from ..._store import bulk, tables
+from ..._store.sql import Connection, sa
+from .. import allocations, claims
+from .findings import Mends
 
 
 def apply(connection: Connection, mends: Mends, now: float) -> None:

@@ -10,14 +10,14 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_labels
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocations import Held
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.providers import grouped
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NumaAllocation
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import HostDevice
-from ansible_collections.drover.compute.plugins.plugin_utils._store import column_reader, decisions, numa, tables, went_down
-from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import SHARES
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
+from ..._common.errors import node_labels
+from ..._records.hosts import NumaAllocation
+from ..._records.instances import HostDevice
+from ..._store import column_reader, decisions, numa, tables, went_down
+from ..._store.provider_arrays import SHARES
+from ..._store.sql import Connection, Row, Select, sa
+from ..allocations import Held
+from ..providers import grouped
 
 #: Each provider of a compute node has it, and keeps it when the node is removed.
 NODE_TRAIT = "COMPUTE_NODE"

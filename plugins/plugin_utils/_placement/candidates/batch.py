@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import response, search, viable
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.query import Query
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.viable import Option
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations
-from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import ProviderArrays
+from ..._common import capacity_rule
+from ..._common.arrays import BoolArray, IntArray, np
+from ..._records.claims import Allocations
+from ..._store.provider_arrays import ProviderArrays
+from . import response, search, viable
+from .query import Query
+from .viable import Option
 
 #: The most nodes that are searched one by one.
 FEW = 8

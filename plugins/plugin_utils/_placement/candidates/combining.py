@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import viable
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.query import Query
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.viable import Slot
-from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import Inventory, ProviderArrays
+from ..._common.arrays import BoolArray, IntArray, np
+from ..._store.provider_arrays import Inventory, ProviderArrays
+from . import viable
+from .query import Query
+from .viable import Slot
 
 #: Tells of rows of places which of them meet a rule.
 Rule = Callable[[IntArray], BoolArray]

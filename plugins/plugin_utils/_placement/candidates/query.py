@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
+from ..._common import validation
+from ..._common.errors import DroverError, either
+from ..._records.claims import Resources
 
 SUFFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 GROUP_KEYS = ("resources", "required", "member_of", "in_tree")

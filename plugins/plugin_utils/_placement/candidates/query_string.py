@@ -10,9 +10,9 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import query as language
+from ..._common import validation
+from ..._common.errors import DroverError
+from . import query as language
 
 _GROUP_KEY = re.compile(f"({'|'.join(language.GROUP_KEYS)})({language.SUFFIX.pattern})?")
 # The others may be repeated; all of them are to hold.

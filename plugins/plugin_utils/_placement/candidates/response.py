@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import search
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.query import Query
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.viable import Slot
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
-from ansible_collections.drover.compute.plugins.plugin_utils._store import column_reader, compute_nodes, provider_arrays
-from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import ProviderArrays
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection
+from ..._common.arrays import BoolArray, IntArray, np
+from ..._records.claims import Resources
+from ..._store import column_reader, compute_nodes, provider_arrays
+from ..._store.provider_arrays import ProviderArrays
+from ..._store.sql import Connection
+from .. import classes_and_traits
+from . import search
+from .query import Query
+from .viable import Slot
 
 
 class AllocationRequest(TypedDict):

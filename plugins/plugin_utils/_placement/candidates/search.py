@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import combining, viable
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.query import Query
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.viable import Option, Slot
-from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import ProviderArrays
+from ..._common.arrays import BoolArray, IntArray, np
+from ..._store.provider_arrays import ProviderArrays
+from . import combining, viable
+from .query import Query
+from .viable import Option, Slot
 
 #: The most combinations in memory at a time.
 BLOCK = 500000

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.query import Group, Query
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
-from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import ProviderArrays
+from ..._common.arrays import BoolArray, IntArray, np
+from ..._records.claims import Resources
+from ..._store.provider_arrays import ProviderArrays
+from .query import Group, Query
 
 
 @dataclass

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.aggregates import Membership
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter, HostStates, RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.extra_spec_operators import requirement
+from ..._common.arrays import BoolArray, np
+from ..aggregates import Membership
+from ..components import HostFilter, HostStates, RequestSpec
+from ..extra_spec_operators import requirement
 
 SCOPE = "aggregate_instance_extra_specs"
 

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.aggregates import Membership
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter, HostStates, RequestSpec
+from ..._common.arrays import BoolArray, np
+from ..aggregates import Membership
+from ..components import HostFilter, HostStates, RequestSpec
 
 KEY = "filter_tenant_id"
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import attributes
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter, HostStates, RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.extra_spec_operators import NUMERIC, requirement
+from ..._common.arrays import BoolArray, np
+from .. import attributes
+from ..components import HostFilter, HostStates, RequestSpec
+from ..extra_spec_operators import NUMERIC, requirement
 
 
 class ComputeCapabilitiesFilter(HostFilter):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import CapacityFilter
+from ..capacity import CapacityFilter
 
 
 class DiskFilter(CapacityFilter):

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.attributes import follow
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter, HostStates, RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.extra_spec_operators import satisfied
+from ..._common.arrays import BoolArray, np
+from ..attributes import follow
+from ..components import HostFilter, HostStates, RequestSpec
+from ..extra_spec_operators import satisfied
 
 ARCHITECTURES = {
     "i386": "i686",

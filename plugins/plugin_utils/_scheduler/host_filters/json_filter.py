@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import attributes, json_query
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter, HostStates, RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
+from ..._common.arrays import BoolArray, np
+from .. import attributes, json_query
+from ..components import HostFilter, HostStates, RequestSpec
+from ..errors import RequestError
 
 
 class JsonFilter(HostFilter):

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter, HostStates, RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.metrics import by_name
+from ..._common.arrays import BoolArray, np
+from ..components import HostFilter, HostStates, RequestSpec
+from ..metrics import by_name
 
 
 class MetricsFilter(HostFilter):

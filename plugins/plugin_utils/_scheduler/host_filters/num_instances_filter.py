@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import LimitFilter
+from ..capacity import LimitFilter
 
 
 class NumInstancesFilter(LimitFilter):

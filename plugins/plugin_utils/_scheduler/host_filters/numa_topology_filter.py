@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import NO_CELLS, REASONS
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter, HostStates, RequestSpec
+from ..._common.arrays import BoolArray, np
+from ..._numa.hosts import NO_CELLS, REASONS
+from ..components import HostFilter, HostStates, RequestSpec
 
 
 class NUMATopologyFilter(HostFilter):

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter, HostStates, RequestSpec
+from ..._common.arrays import BoolArray, np
+from ..components import HostFilter, HostStates, RequestSpec
 
 
 class SameHostFilter(HostFilter):

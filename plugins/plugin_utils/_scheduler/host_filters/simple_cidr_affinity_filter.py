@@ -10,8 +10,8 @@ import socket
 from collections.abc import Collection
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter, HostStates, RequestSpec
+from ..._common.arrays import BoolArray, np
+from ..components import HostFilter, HostStates, RequestSpec
 
 
 class SimpleCIDRAffinityFilter(HostFilter):

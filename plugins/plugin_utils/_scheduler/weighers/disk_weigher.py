@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostStates, RequestSpec, Weigher
+from ..._common.arrays import FloatArray, np
+from ..components import HostStates, RequestSpec, Weigher
 
 
 class DiskWeigher(Weigher):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostStates, RequestSpec, Weigher
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import image_pairs
+from ..._common.arrays import FloatArray, np
+from ..components import HostStates, RequestSpec, Weigher
+from ..host_states import image_pairs
 
 
 class ImagePropertiesWeigher(Weigher):

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostStates, RequestSpec, Weigher
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import SchedulerError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.metrics import by_name
+from ..._common.arrays import FloatArray, IntArray, np
+from ..components import HostStates, RequestSpec, Weigher
+from ..errors import SchedulerError
+from ..metrics import by_name
 
 
 class MetricsWeigher(Weigher):

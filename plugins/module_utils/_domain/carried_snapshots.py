@@ -1,0 +1,42 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The records of snapshots that a domain carries in its own metadata while it moves.
+
+Private to the collection. libvirt moves no domain of which it has records of snapshots. So a move writes the records into the metadata of the
+domain, and then drops those of libvirt. Wherever the domain is when a run ends, the records are with it.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable
+
+from .._libvirt.xml import parse
+
+NAMESPACE = "https://drover.compute/snapshots/1"
+#: libvirt writes it before the names of the elements.
+PREFIX = "drover-snapshots"
+#: Bytes that all of them may have; libvirt takes no definition of more than 4 MiB.
+MOST = 1 << 20
+
+#: (its XML, whether it is the current one).
+Carried = tuple[str, bool]
+
+
+def carried(text: str) -> list[Carried]:
+    """The records in the XML of a domain."""
+    if NAMESPACE not in text:
+        # Nearly all have none.
+        return []
+    found = parse(text).findall(f"metadata/{{{NAMESPACE}}}snapshots/{{{NAMESPACE}}}snapshot")
+    return [(each.text, each.get("current") == "yes") for each in found if each.text]
+
+
+def document(records: Iterable[Carried]) -> str:
+    """The element that carries records."""
+    root = ET.Element("snapshots")
+    for text, current in records:
+        ET.SubElement(root, "snapshot", {"current": "yes"} if current else {}).text = text
+    return ET.tostring(root, encoding="unicode")

@@ -1,0 +1,314 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Domain XML to plain dictionaries.
+
+Private to the collection. Source: https://libvirt.org/formatdomain.html.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from .._libvirt.xml import child_text, integer, parse, pci_address, size_bytes
+from .._storage.shared_storage import disk_id
+from . import labels
+from .numa import parse_numa
+
+#: The namespace of the element in which drover keeps what it knows of an instance.
+METADATA_NAMESPACE = "https://drover.compute/instance/1"
+
+#: The metadata that says which variable has the password of the graphical console.
+PASSWORD_KEY = "graphics_password_variable"
+
+#: Where libvirt's system daemon keeps UEFI variables.
+NVRAM_FOLDER = "/var/lib/libvirt/qemu/nvram"
+
+#: How the alias of a disk begins that the definition of its instance names as a source, see _ownership.ATTACHED. libvirt keeps it with the domain.
+SOURCE_ALIAS = "ua-drover-attached-source-"
+
+#: Bytes of a password that VNC uses.
+VNC_PASSWORD = 8
+
+#: The attribute of a disk's source that names it, by the type of the disk.
+_SOURCES = {"file": "file", "block": "dev", "dir": "dir", "volume": "volume", "network": "name"}
+
+#: The modes of a guest's CPU.
+CPU_MODES = ("custom", "host-model", "host-passthrough", "maximum")
+
+#: virDomainState, in the words of ``virsh domstate`` as one word each.
+STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
+
+
+def state_name(number: int) -> str:
+    """The word for libvirt's number of a domain state."""
+    return STATES[number] if 0 <= number < len(STATES) else "nostate"
+
+
+def parse_domain(text: str) -> dict[str, Any]:
+    """What domain XML says, without what only the hypervisor knows (state, sizes, flags).
+
+    Returns ``uuid``, ``name``, ``title``, ``type``, ``vcpus`` (maximum), ``memory_mb``, ``disks``,
+    ``interfaces``, ``hostdevs``, ``numa`` and ``metadata``. Raises ValueError when it is not domain XML.
+    """
+    root = parse(text)
+    if root.tag != "domain":
+        raise ValueError(f"not domain XML: the outermost element is <{root.tag}>")
+    return {
+        "uuid": child_text(root, "uuid"),
+        "name": (root.findtext("name") or ""),
+        "title": child_text(root, "title"),
+        "type": root.get("type"),
+        "vcpus": integer(child_text(root, "vcpu", "1"), 1),
+        "memory_mb": size_bytes(root.find("memory")) // 2**20,
+        "disks": [parse_disk(disk) for disk in root.findall("devices/disk")],
+        "interfaces": [parse_interface(nic) for nic in root.findall("devices/interface")],
+        "hostdevs": parse_hostdevs(root),
+        "numa": parse_numa(root),
+        "metadata": parse_metadata(root),
+    }
+
+
+def parse_disk(element: Element) -> dict[str, Any]:
+    """One ``<disk>``; its sizes stay None, for only the hypervisor knows them."""
+    target = element.find("target")
+    driver = element.find("driver")
+    found: dict[str, Any] = {
+        "target": target.get("dev") if target is not None else None,
+        "device": element.get("device", "disk"),
+        "bus": target.get("bus") if target is not None else None,
+        "type": element.get("type", "file"),
+        "source": source_of(element),
+        "format": driver.get("type") if driver is not None else None,
+        "cache": driver.get("cache") if driver is not None else None,
+        "readonly": element.find("readonly") is not None,
+        "shareable": element.find("shareable") is not None,
+        "capacity_bytes": None,
+        "allocation_bytes": None,
+    }
+    if found["type"] == "network":
+        found["origin"] = disk_id(element.find("source"))
+    return found
+
+
+def is_written(disk: Mapping[str, Any]) -> bool:
+    """Whether a domain may write to a disk, as parse_disk() or the facts of a domain have it. It may write to a floppy disk too."""
+    return disk.get("device", "disk") != "cdrom" and not disk.get("readonly")
+
+
+def has_written_image(disk: Mapping[str, Any]) -> bool:
+    """Whether a disk has an image that its guest writes to, as copies and snapshots take it: no drive for media, and not empty."""
+    return disk["device"] == "disk" and is_written(disk) and disk["source"] is not None
+
+
+def is_source(element: Element) -> bool:
+    """Whether a disk was there before its instance, and is never removed, as its alias says."""
+    alias = element.find("alias")
+    return alias is not None and (alias.get("name") or "").startswith(SOURCE_ALIAS)
+
+
+def source_of(element: Element) -> str | None:
+    """What a disk's ``<source>`` names: a path, ``pool/volume`` or ``protocol:name``; None if the drive is empty.
+
+    A drive can be empty where its source could be a file, a device or a folder. One of another type never is: its source is its type, and what
+    that names.
+    """
+    source = element.find("source")
+    kind = element.get("type", "file")
+    if kind not in _SOURCES:
+        return _named_source(kind, source)
+    if source is None:
+        return None
+    if kind == "volume":
+        return f"{source.get('pool')}/{source.get('volume')}"
+    if kind == "network":
+        return f"{source.get('protocol')}:{source.get('name') or ''}"
+    return source.get(_SOURCES[kind])
+
+
+def _named_source(kind: str, source: Element | None) -> str:
+    address = source.find("address") if source is not None else None
+    if kind == "nvme" and source is not None and address is not None:
+        return f"nvme:{pci_address(address)}/{source.get('namespace')}"
+    names = [source.get(key) for key in ("path", "dev", "name", "socket")] if source is not None else []
+    return ":".join([kind, *(each for each in names if each)])
+
+
+def backing_files(element: Element) -> list[str]:
+    """The paths of a disk's backing chain as far as the XML tells it (a running domain's does)."""
+    paths = []
+    layer = element.find("backingStore")
+    while layer is not None:
+        path = source_of(layer)
+        if path and layer.get("type", "file") in ("file", "block"):
+            paths.append(path)
+        layer = layer.find("backingStore")
+    return paths
+
+
+def parse_interface(element: Element) -> dict[str, Any]:
+    """One ``<interface>``: MAC, type, what it is plugged into, model and the host's device."""
+    source = element.find("source")
+    mac = element.find("mac")
+    model = element.find("model")
+    target = element.find("target")
+    plugged = None
+    if source is not None:
+        for key in ("network", "bridge", "dev", "path", "portid", "address"):
+            if source.get(key):
+                plugged = source.get(key)
+                break
+    # Of a network that is a bridge, the running form has the type of the bridge.
+    of_network = source is not None and bool(source.get("network"))
+    return {
+        "mac": mac.get("address") if mac is not None else None,
+        "type": "network" if of_network else element.get("type"),
+        "source": plugged,
+        "model": model.get("type") if model is not None else None,
+        "target": target.get("dev") if target is not None else None,
+    }
+
+
+def parse_hostdevs(root: Element) -> list[dict[str, Any]]:
+    """All devices of the host that a domain has: passed through, as a network interface, or as a vDPA device."""
+    found = [parse_hostdev(device) for device in root.findall("devices/hostdev")]
+    for nic in root.findall("devices/interface"):
+        source = nic.find("source")
+        address = source.find("address") if source is not None else None
+        if nic.get("type") == "vdpa":
+            found.append({"type": "vdpa", "address": source.get("dev") if source is not None else None})
+        elif address is not None and address.get("type", "pci") == "pci":
+            # Also of a network of libvirt's that chose the device.
+            found.append({"type": "pci", "address": pci_address(address)})
+        elif nic.get("type") == "hostdev":
+            found.append({"type": "interface", "address": None})
+    return found
+
+
+def parse_hostdev(element: Element) -> dict[str, Any]:
+    """One ``<hostdev>``: its type and an address that names the host's device."""
+    kind = element.get("type") or element.get("mode")
+    address = element.find("source/address")
+    if address is None:
+        vendor, product = element.find("source/vendor"), element.find("source/product")
+        if vendor is not None and product is not None:
+            return {"type": kind, "address": f"{vendor.get('id')}:{product.get('id')}"}
+        adapter = element.find("source/adapter")
+        return {"type": kind, "address": adapter.get("name") if adapter is not None else None}
+    if kind == "pci":
+        return {"type": kind, "address": pci_address(address)}
+    if kind == "mdev":
+        return {"type": kind, "address": address.get("uuid")}
+    return {"type": kind, "address": ":".join(address.attrib[key] for key in sorted(address.attrib))}
+
+
+def parse_metadata(root: Element) -> dict[str, str]:
+    """The texts below ``<drover:instance>``; other applications' metadata is not ours to read."""
+    instance = root.find(f"metadata/{{{METADATA_NAMESPACE}}}instance")
+    if instance is None:
+        return {}
+    prefix = f"{{{METADATA_NAMESPACE}}}"
+    found = {
+        child.tag[len(prefix) :]: (child.text or "").strip()
+        for child in instance
+        if isinstance(child.tag, str) and child.tag.startswith(prefix)
+    }
+    if labels.ELEMENT in found:
+        found[labels.ELEMENT] = labels.text_of(instance.findall(prefix + labels.ELEMENT))
+    return found
+
+
+def without_passwords(text: str) -> str:
+    """The XML without the passwords of graphical consoles, else as it is written."""
+    return re.sub(r"""(<graphics\b(?:[^>"']|"[^"]*"|'[^']*')*?)\s+passwd\s*=\s*(?:"[^"]*"|'[^']*')""", r"\1", text)
+
+
+def networks_of(text: str) -> dict[str, list[str]]:
+    """What a domain's interfaces need at any host: ``{'network': [...], 'bridge': [...], 'dev': [...]}``."""
+    needs: dict[str, list[str]] = {"network": [], "bridge": [], "dev": []}
+    for nic in parse(text).findall("devices/interface"):
+        found = parse_interface(nic)
+        kind = {"network": "network", "bridge": "bridge", "direct": "dev"}.get(found["type"])
+        if kind and found["source"] and found["source"] not in needs[kind]:
+            needs[kind].append(found["source"])
+    return needs
+
+
+def network_filters_of(text: str) -> list[str]:
+    """Return the names of the network filters that a domain's interfaces have, sorted."""
+    return sorted({each.get("filter") or "" for each in parse(text).findall("devices/interface/filterref")} - {""})
+
+
+def nvram_path(text: str, system: bool = False) -> str | None:
+    """The file that keeps the domain's UEFI variables, or None.
+
+    :param system: it is a domain of libvirt's system daemon, whose folder is known. libvirt before 9.2 picks the firmware anew at each start,
+        and its definition has no path: then the file has the name of the domain.
+    """
+    root = parse(text)
+    nvram, found = root.find("os/nvram"), root.find("os")
+    if nvram is not None:
+        return (nvram.text or "").strip() or source_of(nvram)
+    name = child_text(root, "name")
+    if system and name and found is not None and found.get("firmware") == "efi" and root.find("os/loader") is None:
+        return f"{NVRAM_FOLDER}/{name}_VARS.fd"
+    return None
+
+
+def console_logs(text: str) -> list[str]:
+    """The files into which the domain's consoles are logged and whose names have its uuid."""
+    root = parse(text)
+    uuid = child_text(root, "uuid")
+    paths = [log.get("file", "") for log in root.findall("devices/*/log")]
+    return list(dict.fromkeys(path for path in paths if uuid and path.startswith("/") and uuid in path.rpartition("/")[2]))
+
+
+def files_of_start(text: str, system: bool = False) -> list[str]:
+    """The files that libvirt makes when it first starts the domain: its UEFI variables and the logs of its consoles."""
+    nvram = nvram_path(text, system)
+    return [*([] if nvram is None else [nvram]), *console_logs(text)]
+
+
+def with_password(text: str, password: str) -> str:
+    """The XML with this password for each graphical console.
+
+    :raises ValueError: there is no such console, or the password is empty or too long for it.
+    """
+    ET.register_namespace("drover", METADATA_NAMESPACE)
+    root = parse(text)
+    consoles = [each for each in root.findall("devices/graphics") if each.get("type") in ("vnc", "spice")]
+    if not consoles:
+        raise ValueError("there is no graphical console (VNC or SPICE) that could have a password")
+    if not password:
+        raise ValueError("it is empty")
+    for console in consoles:
+        if console.get("type") == "vnc" and len(password.encode()) > VNC_PASSWORD:
+            raise ValueError(f"the password of a VNC console has {VNC_PASSWORD} bytes at most, and this one is longer")
+        console.set("passwd", password)
+    return ET.tostring(root, encoding="unicode")
+
+
+def is_locked_out(text: str) -> bool:
+    """Whether the domain's graphical console had a password when it was built, which this XML does not have."""
+    root = parse(text)
+    consoles = [each for each in root.findall("devices/graphics") if each.get("type") in ("vnc", "spice")]
+    return PASSWORD_KEY in parse_metadata(root) and any(not console.get("passwd") for console in consoles)
+
+
+def boot_files(text: str) -> list[tuple[str, bool]]:
+    """What a domain is started from beside its disks: a list of (path, whether it is firmware of the system that nobody writes to)."""
+    root, found = parse(text), []
+    for name in ("loader", "kernel", "initrd", "dtb", "shim", "acpi/table"):
+        for element in root.findall(f"os/{name}"):
+            path = (element.text or "").strip()
+            unwritten = element.get("readonly") == "yes" or element.get("type") == "rom"
+            if path.startswith("/"):
+                found.append((path, name == "loader" and unwritten and path.startswith("/usr/")))
+    # What the firmware gives to the guest (fw_cfg).
+    found += [(str(each.get("file")), False) for each in root.findall("sysinfo/entry") if (each.get("file") or "").startswith("/")]
+    return found

@@ -1,0 +1,110 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What ties the CPUs and the memory of a domain to those of its host.
+
+Private to the collection. Source: https://libvirt.org/formatdomain.html (cputune, numatune, memoryBacking, cpu).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from .._libvirt.xml import integer, parse_cpu_set, size_bytes
+
+#: The pins, NUMA cells and huge pages of a domain without any.
+NONE: dict[str, Any] = {
+    "cpuset": None,
+    "vcpu_pins": {},
+    "emulator_pins": None,
+    "iothread_pins": {},
+    "memory": None,
+    "cells": [],
+    "pages": [],
+}
+
+
+def parse_numa(root: Element) -> dict[str, Any] | None:
+    """The pins, NUMA cells and huge pages of domain XML; None for a domain without any.
+
+    Returns ``cpuset`` (host CPUs of all vCPUs without a pin, or None), ``vcpu_pins``, ``emulator_pins`` (list or None),
+    ``iothread_pins``, ``memory`` (``mode`` and ``nodes``, or None), ``cells`` (of the guest), ``pages`` and ``locked``.
+    CPUs and cells are lists of numbers, memory is MiB, sizes of pages are KiB. Keys of vCPUs and I/O threads are texts, as in JSON.
+    """
+    emulator = root.find("cputune/emulatorpin")
+    memory = root.find("numatune/memory")
+    found = {
+        "cpuset": _cpus(root.find("vcpu")),
+        "vcpu_pins": _pins(root, "vcpupin", "vcpu"),
+        "emulator_pins": _cpus(emulator),
+        "iothread_pins": _pins(root, "iothreadpin", "iothread"),
+        "memory": _memory(memory),
+        "cells": _cells(root),
+        "pages": _pages(root),
+    }
+    locked = root.find("memoryBacking/locked") is not None
+    return {**found, "locked": locked} if locked or any(each not in (None, {}, []) for each in found.values()) else None
+
+
+def pinned_cpus(numa: dict[str, Any] | None) -> set[int]:
+    """The host CPUs that a domain has for single vCPUs, and for its emulator if that has one alone.
+
+    :param numa: what parse_numa() returned.
+    """
+    numa = numa or {}
+    allowed = [*(numa.get("vcpu_pins") or {}).values(), numa.get("emulator_pins") or []]
+    return {cpus[0] for cpus in allowed if len(cpus) == 1}
+
+
+def _cpus(element: Element | None) -> list[int] | None:
+    text = element.get("cpuset") if element is not None else None
+    return parse_cpu_set(text) or None
+
+
+def _pins(root: Element, tag: str, key: str) -> dict[str, list[int]]:
+    pins = {}
+    for pin in root.findall(f"cputune/{tag}"):
+        cpus = _cpus(pin)
+        if cpus:
+            pins[str(integer(pin.get(key)))] = cpus
+    return pins
+
+
+def _memory(element: Element | None) -> dict[str, Any] | None:
+    """Mode and host cells; libvirt takes strict where no mode is written, and numad chooses the cells of ``placement='auto'``."""
+    if element is None:
+        return None
+    return {"mode": element.get("mode", "strict"), "nodes": parse_cpu_set(element.get("nodeset"))}
+
+
+def _cells(root: Element) -> list[dict[str, Any]]:
+    """The cells of the guest, each with the host cells that its memory comes from; none given leaves ``mode`` and ``nodes`` empty."""
+    where = {integer(each.get("cellid")): _memory(each) for each in root.findall("numatune/memnode")}
+    cells = []
+    for number, cell in enumerate(root.findall("cpu/numa/cell")):
+        key = integer(cell.get("id"), number) if cell.get("id") else number
+        place = where.get(key) or {"mode": None, "nodes": []}
+        cells.append({"id": key, "cpus": parse_cpu_set(cell.get("cpus")), "memory_mb": _cell_memory(cell), **place})
+    return cells
+
+
+def _cell_memory(cell: Element) -> int:
+    """MiB; the size is an attribute here, with its unit in another one."""
+    size = Element("memory", {"unit": cell.get("unit", "KiB")})
+    size.text = cell.get("memory", "0")
+    return size_bytes(size) // 2**20
+
+
+def _pages(root: Element) -> list[dict[str, Any]]:
+    """Huge pages: size in KiB (None for the host's default size) and cells of the guest (empty for all)."""
+    huge = root.find("memoryBacking/hugepages")
+    if huge is None:
+        return []
+    pages = []
+    for page in huge.findall("page"):
+        size = Element("page", {"unit": page.get("unit", "KiB")})
+        size.text = page.get("size", "0")
+        pages.append({"size_kb": size_bytes(size) // 1024 or None, "cells": parse_cpu_set(page.get("nodeset"))})
+    return pages or [{"size_kb": None, "cells": []}]

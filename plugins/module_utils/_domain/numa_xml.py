@@ -1,0 +1,138 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Domain XML with other pins, NUMA cells and huge pages: the elements that Nova writes.
+
+Private to the collection. The facts are those that ``_domain_numa`` reads. Source: https://libvirt.org/formatdomain.html (cputune,
+numatune, memoryBacking, cpu), and LibvirtDriver._get_guest_numa_config of Nova.
+"""
+
+from __future__ import annotations
+
+import itertools
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from .._libvirt.xml import child_of, child_text, format_cpu_set, integer, keep_prefixes, parse
+from .numa import NONE, parse_numa
+
+
+def with_numa(text: str, facts: Mapping[str, Any]) -> str:
+    """Domain XML with the pins, NUMA cells and huge pages of the facts in place of its own; all else stays as it is.
+
+    The guest's cells stay as they are where their CPUs, memory and pages do: then a running guest keeps distances, caches and
+    ``memAccess``. I/O threads run where the emulator does, whatever ``iothread_pins`` are. ``locked`` is not looked at, because it
+    does not tie the domain to CPUs or cells of the host.
+
+    :param text: from a template, or what libvirt gives.
+    :param facts: in the form of :func:`_domain_numa.parse_numa`; what they lack, or ``{}``, takes the elements out.
+    :returns: ``text`` itself where nothing differs.
+    """
+    root = parse(text)
+    wanted = {key: facts.get(key) or none for key, none in NONE.items()}
+    wanted["iothread_pins"] = iothread_pins(root, wanted["emulator_pins"])
+    present = parse_numa(root) or {}
+    if all((present.get(key) or none) == wanted[key] for key, none in NONE.items()):
+        return text
+    _set_vcpus(root, wanted["cpuset"])
+    _set_tuning(root, wanted)
+    _set_places(root, wanted)
+    if _guest_cells(present) != _guest_cells(wanted):
+        _set_pages(root, wanted["pages"])
+        _set_cells(root, wanted)
+    keep_prefixes(text)
+    return ET.tostring(root, encoding="unicode")
+
+
+def iothread_pins(root: Element, emulator_pins: list[int] | None) -> dict[str, list[int]]:
+    """The CPUs of a domain's I/O threads, as Nova pins them: those of the emulator. The keys are texts, as in the facts."""
+    if not emulator_pins:
+        return {}
+    named = {integer(each.get("id")) for each in root.findall("iothreadids/iothread")}
+    # Those without an element have the lowest numbers that are free.
+    free = (number for number in itertools.count(1) if number not in named)
+    numbers = [*named, *itertools.islice(free, max(0, integer(child_text(root, "iothreads")) - len(named)))]
+    return {str(number): emulator_pins for number in sorted(numbers)}
+
+
+def _guest_cells(facts: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What the guest itself sees, and what its memory is made of."""
+    cells = [(cell["id"], cell["cpus"], cell["memory_mb"]) for cell in facts.get("cells") or ()]
+    return cells, facts.get("pages") or []
+
+
+def _set_vcpus(root: Element, cpuset: Iterable[int] | None) -> None:
+    if cpuset is None and root.find("vcpu") is None:
+        return
+    element = child_of(root, "vcpu")
+    element.attrib.pop("cpuset", None)
+    if element.get("placement") == "auto":
+        # numad would choose CPUs, and refuses to where they are given.
+        del element.attrib["placement"]
+    if cpuset is not None:
+        element.set("cpuset", format_cpu_set(cpuset))
+
+
+def _set_tuning(root: Element, wanted: Mapping[str, Any]) -> None:
+    pins = [
+        *(("vcpupin", {"vcpu": vcpu}, cpus) for vcpu, cpus in sorted(wanted["vcpu_pins"].items(), key=lambda pin: int(pin[0]))),
+        *(("emulatorpin", {}, cpus) for cpus in (wanted["emulator_pins"],) if cpus),
+        *(("iothreadpin", {"iothread": thread}, cpus) for thread, cpus in wanted["iothread_pins"].items()),
+    ]
+    made = [ET.Element(tag, {**which, "cpuset": format_cpu_set(cpus)}) for tag, which, cpus in pins]
+    _replace(root, "cputune", ("vcpupin", "emulatorpin", "iothreadpin"), made)
+
+
+def _set_places(root: Element, wanted: Mapping[str, Any]) -> None:
+    """Say from which cells of the host the memory comes."""
+    made = []
+    memory = wanted["memory"]
+    if memory:
+        # Without cells numad chooses them.
+        where = {"nodeset": format_cpu_set(memory["nodes"])} if memory["nodes"] else {"placement": "auto"}
+        made.append(ET.Element("memory", {"mode": memory["mode"], **where}))
+    for cell in wanted["cells"]:
+        if cell["nodes"]:
+            made.append(ET.Element("memnode", {"cellid": str(cell["id"]), "mode": cell["mode"], "nodeset": format_cpu_set(cell["nodes"])}))
+    _replace(root, "numatune", ("memory", "memnode"), made)
+
+
+def _set_pages(root: Element, pages: Iterable[Mapping[str, Any]]) -> None:
+    pages = list(pages)
+    huge = ET.Element("hugepages")
+    for page in pages:
+        if page["size_kb"]:
+            cells = {"nodeset": format_cpu_set(page["cells"])} if page["cells"] else {}
+            ET.SubElement(huge, "page", {"size": str(page["size_kb"]), "unit": "KiB", **cells})
+    _replace(root, "memoryBacking", ("hugepages",), [huge] if pages else [])
+
+
+def _set_cells(root: Element, wanted: Mapping[str, Any]) -> None:
+    """Write the cells of the guest; with huge pages other processes may map the memory, as vhost-user devices must."""
+    numa = ET.Element("numa")
+    for cell in wanted["cells"]:
+        element = ET.SubElement(numa, "cell", {"id": str(cell["id"])})
+        if cell["cpus"]:
+            element.set("cpus", format_cpu_set(cell["cpus"]))
+        element.set("memory", str(cell["memory_mb"] * 1024))
+        element.set("unit", "KiB")
+        if wanted["pages"]:
+            element.set("memAccess", "shared")
+    _replace(root, "cpu", ("numa",), [numa] if wanted["cells"] else [])
+
+
+def _replace(root: Element, tag: str, children: Iterable[str], made: Iterable[Element]) -> None:
+    """Put these into an element of the domain in place of its children of those names; it goes when nothing is left in it."""
+    made = list(made)
+    parent = root.find(tag)
+    if parent is None and not made:
+        return
+    parent = child_of(root, tag)
+    for each in [each for each in parent if each.tag in children]:
+        parent.remove(each)
+    parent.extend(made)
+    if not len(parent) and not parent.attrib:
+        root.remove(parent)

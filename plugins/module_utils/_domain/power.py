@@ -1,0 +1,177 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Starting and stopping one domain, with verification and a time limit.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from typing import Any
+
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, host_name, libvirt
+from .._libvirt.xml import child_text, keep_prefixes, parse
+from .definition import state_name
+
+#: Seconds between two looks at a domain.
+POLL = 0.25
+
+#: A guest that is just booting ignores the power button: press it again every so many seconds.
+PRESS_AGAIN = 10
+
+
+def state_of(domain: Any) -> str:
+    """The domain's state as one of the words of ``_domain_xml.STATES``."""
+    return state_name(domain.info()[0])
+
+
+def find(conn: Any, uuid: str | None = None, name: str | None = None) -> Any:
+    """The domain of that uuid, or of that name, or None."""
+    try:
+        return conn.lookupByUUIDString(uuid) if uuid else conn.lookupByName(name)
+    except libvirt.libvirtError as exc:
+        if binding.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN:
+            return None
+        raise
+
+
+def boot(domain: Any) -> None:
+    """Start a domain that is off. With memory that was saved to disk, that is read first, which takes as long as it is large."""
+    if domain.hasManagedSaveImage(0):
+        domain.create()
+    else:
+        domain.createWithFlags(0)
+
+
+def start(domain: Any, timeout: float) -> None:
+    """Bring the domain to ``running`` and watch it stay so; raises :class:`LibvirtProblem`.
+
+    ``timeout`` is in seconds and counts from when libvirt has started it.
+    """
+    state = state_of(domain)
+    if state == "paused":
+        domain.resume()
+    elif state == "pmsuspended":
+        domain.pMWakeup(0)
+    elif state == "crashed":
+        raise LibvirtProblem(
+            f"{domain.name()} on {host_name()} has crashed and was kept for inspection: look at it, "
+            "then destroy it (state=shutoff, force=true) and start it again."
+        )
+    elif state not in ("running", "blocked"):
+        boot(domain)
+    deadline = time.monotonic() + timeout
+    seen = 0
+    while True:
+        state = state_of(domain)
+        seen = seen + 1 if state in ("running", "blocked") else 0
+        # Twice in a row: a QEMU that dies at once is seen running for a moment.
+        if seen >= 2:
+            return
+        if state in ("shutoff", "crashed") or time.monotonic() > deadline:
+            raise LibvirtProblem(
+                f"{domain.name()} was started on {host_name()} but is {state} rather than running: "
+                f"look at /var/log/libvirt/qemu/{domain.name()}.log there."
+            )
+        time.sleep(POLL)
+
+
+def refuse_transient(domain: Any) -> None:
+    """Refuse to shut down a domain that libvirt forgets as soon as it is off; raises :class:`LibvirtProblem`."""
+    if not domain.isPersistent():
+        name = domain.name()
+        text, file = shlex.quote(name), shlex.quote(f"{name}.xml")
+        raise LibvirtProblem(
+            f"{name} on {host_name()} is transient: libvirt forgets it once it is off, so it was not shut down. Define it there first: "
+            f"virsh dumpxml --security-info {text} > {file}, then virsh define {file}."
+        )
+
+
+def refuse_opposite(domain: Any, event: str) -> None:
+    """Refuse a request that libvirt would answer with its opposite; raises :class:`LibvirtProblem`.
+
+    :param event: ``poweroff``, where libvirt may start the domain again, or ``reboot``, where it may leave it off.
+    """
+    action = child_text(parse(domain.XMLDesc(0)), f"on_{event}")
+    name, restarts = domain.name(), action in ("restart", "rename-restart")
+    if action is None or restarts == (event == "reboot"):
+        return
+    what, done, wanted = (
+        ("starts it again when it shuts down", "shut down", "destroy")
+        if event == "poweroff"
+        else ("does not start it again when it reboots", "rebooted", "restart")
+    )
+    raise LibvirtProblem(
+        f"{name} on {host_name()} has on_{event} {action}: libvirt {what}, so it was not {done}. Set on_{event} to {wanted} "
+        f"(virsh set-lifecycle-action {shlex.quote(name)} {event} {wanted} --live --config), or {'cut its power' if event == 'poweroff' else 'reboot it hard'}."
+    )
+
+
+def stop(domain: Any, timeout: float, force: bool, keep: bool = True) -> None:
+    """Shut the guest down and wait; after ``timeout`` seconds destroy it if ``force``, else raise.
+
+    :param keep: whether the domain is to be there afterwards: then a transient one is refused.
+    """
+    if keep:
+        refuse_transient(domain)
+    if timeout > 0 and domain.isActive():
+        refuse_opposite(domain, "poweroff")
+    deadline = time.monotonic() + timeout
+    press = 0.0
+    while domain.isActive():
+        now = time.monotonic()
+        if now >= deadline or state_of(domain) in ("paused", "crashed", "pmsuspended"):
+            if force:
+                cut(domain)
+                return
+            why = f"did not shut down within {timeout} s" if now >= deadline else f"is {state_of(domain)} and cannot shut down"
+            raise LibvirtProblem(
+                f"{domain.name()} on {host_name()} {why}: shut it down from inside, give it more time (drover_instance_timeout, or the "
+                "option timeout), or have its power cut (drover_instance_force=true, or the option force)."
+            )
+        if now >= press:
+            _tolerate_off(domain, domain.shutdown)
+            press = now + PRESS_AGAIN
+        time.sleep(POLL)
+
+
+def cut(domain: Any) -> None:
+    """Cut the domain's power."""
+    _tolerate_off(domain, domain.destroy)
+
+
+def _tolerate_off(domain: Any, call: Callable[[], object]) -> None:
+    """Call, and forgive the error of a domain that went off just before."""
+    try:
+        call()
+    except libvirt.libvirtError:
+        if domain.isActive():
+            raise
+
+
+def define(conn: Any, text: str) -> Any:
+    """Define the domain, with libvirt's check of the schema where the host has it."""
+    try:
+        return conn.defineXMLFlags(_for_schema(text), libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
+    except libvirt.libvirtError as exc:
+        if binding.code_of(exc) == libvirt.VIR_ERR_INTERNAL_ERROR:
+            # The host may have libvirt without its schema files: define as virsh does by default. What the schema refuses has another code.
+            return conn.defineXML(text)
+        raise
+
+
+def _for_schema(text: str) -> str:
+    """Return the XML of a domain with what libvirt's schema demands and libvirt itself leaves out: the identity of a source on NFS."""
+    root = parse(text)
+    sources = [each for each in root.iter("source") if each.get("protocol") == "nfs" and each.find("identity") is None]
+    for each in sources:
+        ET.SubElement(each, "identity")
+    keep_prefixes(text)
+    return ET.tostring(root, encoding="unicode") if sources else text

@@ -1,0 +1,84 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Rebooting a domain, and seeing that it was rebooted.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, host_name, libvirt
+from . import power
+
+
+def reboot(conn: Any, domain: Any, timeout: float, hard: bool) -> None:
+    """Reboot a domain; raises :class:`LibvirtProblem`.
+
+    :param conn: its connection, of a process that runs libvirt's event loop.
+    :param timeout: seconds that the guest may take for a soft reboot, or libvirt to start it again.
+    :param hard: cut its power and start it again from its definition, which also takes up what was changed
+        there; also where it hangs, has crashed or is off.
+    """
+    if hard and domain.isPersistent():
+        if domain.isActive():
+            power.cut(domain)
+        power.start(domain, timeout)
+        return
+    state = power.state_of(domain)
+    if state not in ("running", "blocked") and not (hard and domain.isActive()):
+        raise LibvirtProblem(
+            f"{domain.name()} on {host_name()} is {state} and cannot be rebooted from inside: start it, or reboot it hard."
+        )
+    if not hard:
+        power.refuse_opposite(domain, "reboot")
+    seen = threading.Event()
+    watch = _watch(conn, domain, seen)
+    try:
+        if hard:
+            domain.reset(0)
+        else:
+            domain.reboot(0)
+        if watch is not None and not _has_begun(domain, seen, timeout):
+            raise LibvirtProblem(
+                f"{domain.name()} on {host_name()} did not reboot within {timeout} s: its guest does not heed the request. Reboot "
+                "it from inside, give it more time, or reboot it hard."
+            )
+    finally:
+        if watch is not None:
+            conn.domainEventDeregisterAny(watch)
+    try:
+        power.start(domain, timeout)
+    except LibvirtProblem:
+        # libvirt has the guest shut down and resets it then. A reset by the firmware in between makes it forget that,
+        # and the guest goes off.
+        if domain.isActive():
+            raise
+        power.start(domain, timeout)
+
+
+def _has_begun(domain: Any, seen: threading.Event, timeout: float) -> bool:
+    """Whether the guest was reset, or went off, within so many seconds."""
+    deadline = time.monotonic() + timeout
+    while not seen.wait(power.POLL):
+        if not domain.isActive():
+            return True
+        if time.monotonic() > deadline:
+            return False
+    return True
+
+
+def _watch(conn: Any, domain: Any, seen: threading.Event) -> int | None:
+    """Set ``seen`` when the domain reboots; None where the driver tells nothing of it."""
+    try:
+        return conn.domainEventRegisterAny(domain, libvirt.VIR_DOMAIN_EVENT_ID_REBOOT, lambda *dummy: seen.set(), None)
+    except libvirt.libvirtError as exc:
+        if binding.code_of(exc) == libvirt.VIR_ERR_NO_SUPPORT:
+            return None
+        raise

@@ -1,0 +1,270 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Looks at files with a time limit. A file system whose server is gone blocks every process that touches it, for ever.
+
+Private to the collection. Nobody can end a thread that is blocked in this way, nor its process. So a child process looks at the
+file. When its time is over this process kills it, and goes on even if it does not end. One child serves many looks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pickle
+import socket
+import stat
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, BinaryIO
+
+from .child import Child, is_child, outcome
+from .mounts import all_mounts, mount_of
+
+#: Seconds that one look may take.
+LIMIT = 15
+
+#: Seconds that each step may take to find out which file system it is that does not answer.
+FIND = 3
+
+#: Seconds for which nothing is looked at where no answer came from: a worker lives for hours, and servers come back.
+AGAIN = 300
+
+#: Children to keep. Threads that look at the same time have one each.
+KEPT = 8
+
+#: Links to follow before a path is given up, as the kernel does.
+LINKS = 40
+
+#: Children that wait for work; until when what does not answer is left alone.
+_IDLE: list[Child] = []
+_SILENT: dict[str, float] = {}
+
+
+class Unresponsive(Exception):
+    """A file system did not answer in time; the text says which path was looked at.
+
+    ``place`` is what does not answer: the point where it is mounted, or a single file. ``path`` is where the path leads,
+    with its links followed as far as they could be read.
+    """
+
+    def __init__(self, message: str, place: str | None = None, path: str | None = None) -> None:
+        super().__init__(message, place, path)
+        self.place, self.path = place, path
+
+    def __str__(self) -> str:
+        return self.args[0]
+
+
+def call(function: Callable[..., Any], *args: Any, limit: float | None = None) -> Any:
+    """What ``function(*args)`` returns; what it raises is raised here too.
+
+    It is called in a child, where it may change files but nothing of this process.
+
+    :param limit: seconds that it may take, None for LIMIT.
+    :raises Unresponsive: it takes longer, or a file system on the way to its path did so just now.
+    """
+    ((good, value),) = call_each(function, [args], limit)
+    if good:
+        return value
+    raise value
+
+
+def call_each(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limit: float | None = None) -> list[tuple[bool, Any]]:
+    """The same for many looks at little more cost than one: (whether it returned, what it returned or raised) of each.
+
+    :param many: the arguments of each, tuples. Each has so many seconds.
+    """
+    if is_child():
+        return [outcome(function, args) for args in many]
+    answers: list[tuple[bool, Any]] = []
+    while len(answers) < len(many):
+        answers += _answers(function, many[len(answers) :], LIMIT if limit is None else limit)
+    return answers
+
+
+def real_path(path: str) -> str:
+    """``os.path.realpath(path)``; links that do not answer are taken as folders."""
+    try:
+        return call(os.path.realpath, path)
+    except Unresponsive as exc:
+        return exc.path or path
+
+
+def open_regular(path: str) -> BinaryIO:
+    """A file, opened for reading bytes. A pipe or a device in its place is an OSError rather than a wait."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "It is no regular file", path)
+    return os.fdopen(descriptor, "rb")
+
+
+def _answers(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limit: float, fresh: bool = False) -> list[tuple[bool, Any]]:
+    """The answers of :func:`call_each`, up to the first that does not come in time.
+
+    :param fresh: only a child that is made now will do.
+    """
+    silent = _silent_places()
+    work: tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]
+    if silent:
+        work = _carefully, [(silent, function, *args) for args in many]
+    else:
+        work = function, many
+    try:
+        request = pickle.dumps(work)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        # Not known by a name, as a lambda: a child that is made now has it.
+        request = None
+    answers: list[tuple[bool, Any]] = []
+    try:
+        child, kept = _child(None if fresh else request, work)
+    except OSError as exc:
+        return [(False, Unresponsive(f"No process can be made on {socket.gethostname()} to look at files: {exc.strerror}."))]
+    try:
+        if kept and request is not None:
+            child.ask(request, limit)
+        while len(answers) < len(many):
+            answers.append(child.answer(limit))
+    except socket.timeout:
+        child.kill()
+        return [*answers, (False, _unresponsive(many[len(answers)], f"within {limit} s"))]
+    except (EOFError, ConnectionError):
+        # It ended: the system may have been out of memory. One that was kept may also not know the function.
+        child.kill()
+        if kept:
+            return [*answers, *_answers(function, many[len(answers) :], limit, fresh=True)]
+        return [*answers, (False, _unresponsive(many[len(answers)], "at all"))]
+    except BaseException:
+        child.kill()
+        raise
+    if len(_IDLE) < KEPT:
+        _IDLE.append(child)
+    else:
+        child.close()
+    return answers
+
+
+def _child(request: bytes | None, work: tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]) -> tuple[Child, bool]:
+    """(A child, whether it was there before, so that it has to be asked)."""
+    if request is not None:
+        with contextlib.suppress(IndexError):
+            return _IDLE.pop(), True
+    return Child(*work), False
+
+
+def _forget() -> None:
+    """A fork of this process has children of its own."""
+    for child in _IDLE:
+        child.forget()
+    _IDLE.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+# -- what does not answer ---------------------------------------------------------------------
+
+
+def _path_of(args: Sequence[Any]) -> str | None:
+    return next((each for each in args if isinstance(each, str) and each.startswith("/")), None)
+
+
+def _silent_places() -> list[str]:
+    now = time.monotonic()
+    for place in [place for place, until in list(_SILENT.items()) if until <= now]:
+        _SILENT.pop(place, None)
+    return sorted(_SILENT.copy())
+
+
+def _unresponsive(args: Sequence[Any], when: str) -> Unresponsive:
+    """Find out what it is that does not answer, remember it, and say it."""
+    path = _path_of(args)
+    if path is None:
+        return Unresponsive(f"A look at a file of {socket.gethostname()} did not end {when}.")
+    place, real = _find(path)
+    _SILENT[place] = time.monotonic() + AGAIN
+    return Unresponsive(_sentence(path, place, when), place, real)
+
+
+def _sentence(path: str, place: str, when: str) -> str:
+    what = f"{path} on {socket.gethostname()} did not answer {when}"
+    if place == path:
+        return f"{what}, though its file system does: look at the device that it is on."
+    return f"{what}: look at the server of what is mounted at {place}, or unmount it."
+
+
+def _find(path: str) -> tuple[str, str]:
+    """(What does not answer, where the path leads)."""
+    place = real = path
+    child = None
+    try:
+        child = Child(os.getpid, [()])
+        child.answer(FIND)
+
+        def ask(function: Callable[..., Any], argument: str) -> Any:
+            child.ask(pickle.dumps((function, [(argument,)])), FIND)
+            return child.answer(FIND)[1]
+
+        # Where one does not answer, `place` and `real` are the last ones that did.
+        for place, real in _steps(path, lambda here: ask(_link, here)):  # noqa: B007
+            pass
+        # The kernel may answer for links and folders from its cache; for this it always calls the server.
+        ask(os.statvfs, real)
+        # All of it answers: it is the file alone.
+        return path, real
+    except (socket.timeout, EOFError, OSError):
+        return place, real
+    finally:
+        if child is not None:
+            child.kill()
+
+
+def _carefully(silent: Collection[str], function: Callable[..., Any], *args: Any) -> Any:
+    """``function(*args)`` where the way to its path does not lead through something that did not answer before."""
+    path = _path_of(args)
+    if path is not None and path in silent:
+        raise Unresponsive(_sentence(path, path, "before"), path, path)
+    # One after the other: what does not answer must not be touched.
+    for place, real in _steps(path, _link) if path is not None else ():
+        if path is not None and place in silent:
+            raise Unresponsive(_sentence(path, place, "before"), place, real)
+    return function(*args)
+
+
+def _steps(path: str, link: Callable[[str], str | None]) -> Iterator[tuple[str, str]]:
+    """(Mount point, path with its links followed so far) of each place on the way to a path, before it is touched.
+
+    :param link: what touches it; returns where it leads if it is a link.
+    """
+    mounts = all_mounts()
+    here, rest, links = "/", _names(path), 0
+    while rest:
+        name = rest.pop()
+        if name == "..":
+            here = os.path.dirname(here)
+            continue
+        here = os.path.join(here, name)
+        mount = mount_of(here, mounts)
+        yield (mount[0] if mount else "/"), os.path.join(here, *reversed(rest))
+        target = link(here)
+        if target is not None:
+            links += 1
+            if links > LINKS:
+                return
+            here = "/" if target.startswith("/") else os.path.dirname(here)
+            rest += _names(target)
+
+
+def _names(path: str) -> list[str]:
+    return [name for name in reversed(path.split("/")) if name not in ("", ".")]
+
+
+def _link(path: str) -> str | None:
+    """Where a link leads; None for what is none."""
+    try:
+        return os.readlink(path) if stat.S_ISLNK(os.lstat(path).st_mode) else None
+    except OSError:
+        return None

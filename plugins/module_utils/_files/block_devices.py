@@ -1,0 +1,123 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which device is which, whatever it is called: by what the storage says of itself.
+
+Private to the collection. The uuid of a logical volume alone proves nothing, as machines that were cloned have
+volumes of one uuid; it counts together with what it lies on.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any
+
+from . import access
+
+SYSFS = "/sys"
+DEV = "/dev"
+
+#: Worldwide names. Those of vendor and serial number (t10) are the same for all disks that some virtual machines have.
+WORLDWIDE = ("naa.", "eui.", "uuid.")
+
+#: Below DEV, the folders that name devices; those of volume groups are found by their links.
+_FOLDERS = ("mapper", "disk/by-id", "disk/by-path", "disk/by-partuuid", "disk/by-uuid")
+
+
+def identity(path: str) -> str | None:
+    """The text that a device has on every host that sees it, or None where it has none.
+
+    :param path: a device, by whichever of its names.
+    """
+    try:
+        return access.call(_identity_of_path, path)
+    except (OSError, access.Unresponsive):
+        return None
+
+
+def _identity_of_path(path: str) -> str | None:
+    status = os.stat(path)
+    if not stat.S_ISBLK(status.st_mode):
+        return None
+    number = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+    return _identity(os.path.realpath(os.path.join(SYSFS, "dev/block", number)))
+
+
+def _identity(device: str) -> str | None:
+    """The same of a folder of sysfs."""
+    partition = _read(device, "partition")
+    if partition:
+        whole = _identity(os.path.dirname(device))
+        return whole and f"{whole}-part{partition}@{_read(device, 'start')}+{_read(device, 'size')}"
+    name = _read(device, "device/wwid") or _read(device, "wwid")
+    if name:
+        return name if _is_worldwide(name) else None
+    mapped = _read(device, "dm/uuid")
+    below = {_identity(os.path.realpath(os.path.join(device, "slaves", each))) for each in _names(os.path.join(device, "slaves"))}
+    known = sorted(each for each in below if each is not None)
+    if not mapped or not known or None in below:
+        return None
+    if mapped.startswith("mpath-"):
+        # Several ways to one disk.
+        return known[0] if len(known) == 1 else None
+    return f"{mapped}@{'+'.join(known)}"
+
+
+def _is_worldwide(name: str) -> bool:
+    """Whether a name is that of one disk only. Disks whose name was never set have all zeros, or all ones, behind the digit of the kind of name."""
+    return name.startswith(WORLDWIDE) and len(set(name.partition(".")[2][1:].replace("-", ""))) > 1
+
+
+def listing() -> list[dict[str, Any]]:
+    """The devices of this host that have an identity: list of dicts id and names, all their paths, sorted."""
+    try:
+        return access.call(_listing)
+    except (OSError, access.Unresponsive):
+        return []
+
+
+def _listing() -> list[dict[str, Any]]:
+    names: dict[int, list[str]] = {}
+    groups = [each for each in _names(DEV) if os.path.isdir(os.path.join(DEV, each))]
+    for place in ("", *_FOLDERS, *(each for each in groups if each not in ("mapper", "disk", "fd", "shm", "pts", "mqueue", "hugepages"))):
+        for each in _names(os.path.join(DEV, place)):
+            path = os.path.join(DEV, place, each)
+            try:
+                status = os.stat(path)
+            except OSError:
+                continue
+            if stat.S_ISBLK(status.st_mode):
+                names.setdefault(status.st_rdev, []).append(path)
+    found = []
+    for number, paths in names.items():
+        known = _identity(os.path.realpath(os.path.join(SYSFS, "dev/block", f"{os.major(number)}:{os.minor(number)}")))
+        if known:
+            found.append({"id": known, "names": sorted(paths)})
+    return sorted(found, key=lambda each: each["id"])
+
+
+def loop_files() -> list[tuple[str, str]]:
+    """The files that loop devices of this host have as their content: list of (path, device)."""
+    block, found = os.path.join(SYSFS, "block"), []
+    for name in _names(block):
+        path = _read(os.path.join(block, name), "loop/backing_file") if name.startswith("loop") else None
+        if path:
+            found.append((path, os.path.join(DEV, name)))
+    return found
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _read(folder: str, name: str) -> str | None:
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as handle:
+            return handle.read().strip() or None
+    except OSError:
+        return None

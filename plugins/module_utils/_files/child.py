@@ -1,0 +1,160 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A process that calls functions for this one, and can be left to itself when it is blocked.
+
+Private to the collection. It has nothing open but a line to this process, so that nobody waits for it: neither SSH for
+the end of a module's output, nor a lock, nor libvirt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import pickle
+import signal
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from .detach import let_go
+
+_LENGTH = struct.Struct(">Q")
+
+#: The process ids of those that are to end.
+_ENDING: list[int] = []
+
+#: Whether this process is such a child.
+_SELF = {"is_child": False}
+
+
+def is_child() -> bool:
+    """Whether this process is such a child."""
+    return _SELF["is_child"]
+
+
+class Child:
+    """A child that calls ``function(*args)`` for each ``args`` of ``many``, and after that what ask() sends it.
+
+    :raises OSError: no process can be made.
+    """
+
+    def __init__(self, function: Callable[..., Any], many: Sequence[tuple[Any, ...]]) -> None:
+        _bury()
+        self._line, theirs = socket.socketpair()
+        self._heard = b""
+        self._pid = os.fork()
+        if self._pid == 0:
+            # What it is to do first it knows by the fork, whatever it is.
+            _work(theirs, function, many)
+        theirs.close()
+
+    def ask(self, request: bytes, seconds: float) -> None:
+        """Have it do more.
+
+        :param request: a pickled (function, many).
+        """
+        self._line.settimeout(seconds)
+        self._line.sendall(_LENGTH.pack(len(request)) + request)
+
+    def answer(self, seconds: float) -> tuple[bool, Any]:
+        """The next outcome: (whether the function returned, what it returned or raised).
+
+        :raises socket.timeout: it does not come in time.
+        :raises EOFError: the child has ended.
+        """
+        self._line.settimeout(seconds)
+        data, self._heard = _receive(self._line, self._heard)
+        return pickle.loads(data)
+
+    def close(self) -> None:
+        """Let it end by itself."""
+        self._line.close()
+        _ENDING.append(self._pid)
+
+    def kill(self) -> None:
+        """End it, without waiting for that: what is blocked in the kernel ends when the kernel lets it."""
+        self.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+
+    def forget(self) -> None:
+        """In a fork of this process: the child is not the fork's."""
+        self._line.close()
+
+
+def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[bool, Any]:
+    """(whether the function returned, what it returned or raised)."""
+    try:
+        return True, function(*args)
+    except Exception as exc:  # pylint: disable=broad-except
+        return False, exc
+
+
+def _bury() -> None:
+    """Take leave of those that have ended."""
+    for pid in list(_ENDING):
+        try:
+            over = os.waitpid(pid, os.WNOHANG)[0] == pid
+        except ChildProcessError:
+            over = True
+        if over:
+            with contextlib.suppress(ValueError):
+                _ENDING.remove(pid)
+
+
+os.register_at_fork(after_in_child=_ENDING.clear)
+
+
+def _receive(line: socket.socket, heard: bytes) -> tuple[bytes, bytes]:
+    """(One message, what was heard after it)."""
+    length = None
+    while length is None or len(heard) < length:
+        if length is None and len(heard) >= _LENGTH.size:
+            (length,), heard = _LENGTH.unpack_from(heard), heard[_LENGTH.size :]
+            continue
+        more = line.recv(65536 if length is None else max(65536, length - len(heard)))
+        if not more:
+            raise EOFError
+        heard += more
+    return heard[:length], heard[length:]
+
+
+# -- the child's side -------------------------------------------------------------------------
+
+
+def _work(line: socket.socket, function: Callable[..., Any], many: Sequence[tuple[Any, ...]]) -> NoReturn:
+    """Work until the other process ends; does not return."""
+    _SELF["is_child"] = True
+    try:
+        # Nothing of the other process is torn down here: to free an object of libvirt's may say goodbye to libvirt.
+        gc.disable()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        let_go(line.fileno())
+        line.setblocking(True)
+        heard = b""
+        while True:
+            for args in many:
+                data = _packed(outcome(function, args))
+                line.sendall(_LENGTH.pack(len(data)) + data)
+            request, heard = _receive(line, heard)
+            function, many = pickle.loads(request)
+    except BaseException:  # pylint: disable=broad-except
+        pass
+    os._exit(0)
+
+
+def _packed(found: tuple[bool, Any]) -> bytes:
+    """An outcome as bytes; where it cannot be pickled, an error with its text instead."""
+    try:
+        data = pickle.dumps(found)
+        if not found[0]:
+            pickle.loads(data)
+        return data
+    except Exception as exc:  # pylint: disable=broad-except
+        what = exc if found[0] else found[1]
+        return pickle.dumps((False, RuntimeError(f"{type(what).__name__}: {what}")))

@@ -1,0 +1,182 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The content of large files in one short text, read once for as long as a file stays as it is.
+
+Private to the collection. A digest is made of digests of pieces, so that a long file can be read over several
+calls, and holes count as the zeros that they are, so that copies with other holes have the same one.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from . import access
+
+PIECE = 64 << 20
+BLOCK = 1 << 20
+_ZEROS = bytes(BLOCK)
+
+#: Seconds that one piece may take to be read.
+PIECE_LIMIT = 300
+
+#: A file that was changed in the last so many seconds may be changed again without another time of change.
+SETTLED = 3
+
+
+class Digest:
+    """Takes up the bytes of a file in their order."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._hash, self._block = hashlib.sha256(), bytearray()
+        self._size = self._done = 0
+
+    def data(self, piece: bytes) -> None:
+        """The next bytes."""
+        self._size += len(piece)
+        self._block += piece
+        while len(self._block) >= BLOCK:
+            self._take(bytes(self._block[:BLOCK]))
+            del self._block[:BLOCK]
+
+    def hole(self, length: int) -> None:
+        """So many zeros."""
+        first = min(length, -len(self._block) % BLOCK)
+        self.data(bytes(first))
+        blocks, rest = divmod(length - first, BLOCK)
+        for _dummy in range(blocks):
+            self._take(_ZEROS)
+        self._size += blocks * BLOCK
+        self.data(bytes(rest))
+
+    def _take(self, block: bytes) -> None:
+        _add(self._hash, self._done, block)
+        self._done += BLOCK
+        if self._done % PIECE == 0:
+            self._pieces.append(self._hash.hexdigest())
+            self._hash = hashlib.sha256()
+
+    def end(self) -> str:
+        """The digest of all of it."""
+        if self._block:
+            self._take(bytes(self._block.ljust(BLOCK, b"\0")))
+        if self._done % PIECE:
+            self._pieces.append(self._hash.hexdigest())
+        return _whole(self._size, self._pieces)
+
+
+def _add(found: hashlib._Hash, offset: int, block: bytes) -> None:
+    if block != _ZEROS:
+        found.update(b"%d:" % offset)
+        found.update(block)
+
+
+def _whole(size: int, pieces: Iterable[str]) -> str:
+    return hashlib.sha256(f"{size}:{':'.join(pieces)}".encode()).hexdigest()
+
+
+def _piece(path: str, start: int) -> str:
+    """The digest of one piece of a file; holes are not read."""
+    found = hashlib.sha256()
+    with open(path, "rb", buffering=0) as handle:
+        descriptor, offset = handle.fileno(), start
+        end = min(start + PIECE, os.fstat(descriptor).st_size)
+        while offset < end:
+            try:
+                data = os.lseek(descriptor, offset, os.SEEK_DATA)
+            except OSError as exc:
+                if exc.errno == errno.ENXIO:
+                    break
+                data = offset
+            offset = max(offset, data // BLOCK * BLOCK)
+            if offset >= end:
+                break
+            _add(found, offset, os.pread(descriptor, BLOCK, offset).ljust(BLOCK, b"\0"))
+            offset += BLOCK
+    return found.hexdigest()
+
+
+def stamp_of(status: os.stat_result) -> dict[str, Any]:
+    """What tells that a file is as it was: its size, and its times of change as libvirt writes them too."""
+    times = [f"{each // 10**9}.{each % 10**9:09d}" for each in (status.st_mtime_ns, status.st_ctime_ns)]
+    return {"size": status.st_size, "modified": times[0], "changed": times[1]}
+
+
+def is_settled(stamp: Mapping[str, Any]) -> bool:
+    """Whether a file has been left alone for long enough that its times of change would tell of the next change."""
+    return time.time() - float(stamp["changed"]) > SETTLED
+
+
+def of_file(path: str, seconds: float | None = None) -> tuple[str | None, dict[str, Any]]:
+    """``(digest, stamp)`` of a file of this host.
+
+    :param seconds: the time to read it; the next call goes on from there. With 0 nothing is read: only a known digest is returned.
+    :returns: a digest of None when there was no time, or it changed while it was read.
+    :raises OSError: it cannot be read, or is no file.
+    :raises Unresponsive: its file system does not answer.
+    """
+    deadline = None if seconds is None else time.monotonic() + seconds
+    status = access.call(os.stat, path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is no file")
+    stamp, name = stamp_of(status), f"{status.st_dev}-{status.st_ino}"
+    known = recall(name, stamp)
+    if known and known.get("digest"):
+        return known["digest"], stamp
+    pieces = known["pieces"] if known else []
+    before = len(pieces)
+    while len(pieces) * PIECE < status.st_size:
+        if deadline is not None and time.monotonic() >= deadline:
+            if len(pieces) > before:
+                keep(name, stamp, pieces=pieces)
+            return None, stamp
+        pieces.append(access.call(_piece, path, len(pieces) * PIECE, limit=PIECE_LIMIT))
+    if stamp_of(access.call(os.stat, path)) != stamp:
+        return None, stamp
+    digest = _whole(status.st_size, pieces)
+    keep(name, stamp, digest=digest)
+    return digest, stamp
+
+
+# -- what was read before ----------------------------------------------------------------------
+
+
+def folder() -> str:
+    """Where digests are kept: for root what outlives a reboot, else the user's."""
+    if os.geteuid() == 0:
+        return "/var/lib/drover/digests"
+    return os.path.join(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "drover", "digests")
+
+
+def recall(name: str, stamp: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is kept under a name, a dict, or None where that is of another state of the file."""
+    try:
+        with open(os.path.join(folder(), f"{name}.json"), encoding="utf-8") as handle:
+            found = json.load(handle)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and found.get("stamp") == stamp else None
+
+
+def keep(name: str, stamp: Mapping[str, Any], **what: Any) -> None:
+    """Remember something of a file as it is; where that is not possible it is read again."""
+    if not is_settled(stamp):
+        return
+    path = os.path.join(folder(), f"{name}.json")
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        os.makedirs(folder(), mode=0o700, exist_ok=True)
+        with open(part, "w", encoding="utf-8") as handle:
+            json.dump({"stamp": stamp, **what}, handle)
+        os.replace(part, path)
+    except OSError:
+        return

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Sizes of a disk image from its first bytes and its inode, without starting a program.
+
+Private to the collection. Source: the qcow2 specification (docs/interop/qcow2.txt in QEMU).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+
+from .access import open_regular
+
+_QCOW2_MAGIC = b"QFI\xfb"
+
+
+def image_size(path: str, image_format: str | None) -> tuple[int, int] | None:
+    """``(virtual bytes, allocated bytes)`` of the image file, or None if it cannot be read.
+
+    A raw file's virtual size is its length. The space taken is what the file system gave it.
+    """
+    try:
+        info = os.stat(path)
+        if not stat.S_ISREG(info.st_mode):
+            return None
+        virtual = qcow2_virtual_size(path) if image_format == "qcow2" else info.st_size
+    except (OSError, ValueError):
+        return None
+    if virtual is None:
+        return None
+    return virtual, info.st_blocks * 512
+
+
+def qcow2_virtual_size(path: str) -> int | None:
+    """The virtual size in bytes that a qcow2 header states, or None when it is no qcow2 file."""
+    with open_regular(path) as handle:
+        header = handle.read(32)
+    if len(header) < 32 or header[:4] != _QCOW2_MAGIC:
+        return None
+    return struct.unpack(">Q", header[24:32])[0]

@@ -1,0 +1,113 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What one host sees of another: whether it answers, and whether it has disks in use."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import errno
+import fcntl
+import os
+import re
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from . import access
+
+#: Seconds to look at one disk; the storage that another host has lost may be lost here too.
+LOOK = 5
+
+#: What the other host itself sends: a closed port is an answer too. (A router or a firewall says "unreachable".)
+ANSWERS = (errno.ECONNREFUSED, errno.ECONNRESET)
+FLOCK = "hhqqi"  # struct flock of Linux with 64 bits: type, whence, start, length, pid
+
+
+class Reached(NamedTuple):
+    """How a host reacts to a TCP connection. answers: None where this host cannot even try. closed: it answers that the port is closed."""
+
+    answers: bool | None
+    words: str
+    closed: bool = False
+
+
+def reach(address: str, port: int, timeout: float) -> Reached:
+    """Find out if a host answers on a TCP port.
+
+    :param timeout: seconds in all.
+    """
+    deadline, last = time.monotonic() + timeout, "nothing was tried"
+    try:
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as problem:
+        return Reached(None, f"{address} is no name that is known here: {problem}")
+    tried = False
+    for family, kind, protocol, _dummy, where in found:
+        left = max(0.1, deadline - time.monotonic())
+        try:
+            with socket.socket(family, kind, protocol) as tries:
+                tries.settimeout(left)
+                tries.connect(where)
+            return Reached(True, f"{address} answers on port {port}")
+        except OSError as problem:
+            if problem.errno in ANSWERS:
+                return Reached(True, f"{address} answers, but not on port {port}", closed=True)
+            # Without a route of that kind nothing was asked.
+            tried = tried or problem.errno not in (errno.EAFNOSUPPORT, errno.ENETUNREACH, errno.ENETDOWN)
+            last = f"{address}, port {port}: {problem}"
+    return Reached(False if tried else None, last)
+
+
+def reach_each(addresses: Sequence[str], port: int, timeout: float) -> list[Reached]:
+    """Find out at the same time if a host answers at several addresses, see reach()."""
+    if not addresses:
+        return []
+    with concurrent.futures.ThreadPoolExecutor(len(addresses)) as threads:
+        return list(threads.map(lambda address: reach(address, port, timeout), addresses))
+
+
+def in_use(path: str) -> bool | None:
+    """Whether somebody, on whichever host, holds a lock on a file.
+
+    :returns: True, False, or None where that cannot be told.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        # Asked for, not taken: would the lock of a writer on all of it be in anybody's way?
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        return struct.unpack(FLOCK, answer)[0] != fcntl.F_UNLCK
+    except (OSError, struct.error):
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def storage(paths: Sequence[str], locked_by_libvirt: bool) -> tuple[str, list[str]]:
+    """What the locks of a host's disks tell.
+
+    :param locked_by_libvirt: libvirt locks disks on all hosts; otherwise no lock proves nothing.
+    :returns: (active, silent or unknown; the paths in use).
+    """
+    looks = access.call_each(in_use, [(path,) for path in paths], LOOK)
+    seen = {path: found if answered else None for path, (answered, found) in zip(paths, looks)}
+    active = sorted(path for path, found in seen.items() if found)
+    if active:
+        return "active", active
+    silent = locked_by_libvirt and seen and all(found is False for found in seen.values())
+    return ("silent" if silent else "unknown"), []
+
+
+def locked_by_libvirt(file: str = "/etc/libvirt/qemu.conf") -> bool:
+    """Whether libvirt locks the files of disks here, as role hypervisor sets it up. sanlock has its leases in files of its own."""
+    try:
+        with open(file, encoding="utf-8", errors="replace") as text:
+            return re.search(r'^\s*lock_manager\s*=\s*"lockd"', text.read(), re.MULTILINE) is not None
+    except OSError:
+        return False

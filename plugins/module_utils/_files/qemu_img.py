@@ -1,0 +1,55 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Runs qemu-img on a volume, and ends what writes to one with the process that started it.
+
+Private to the collection. A module has the lock of its instance while it lives. A copy that went on after the module was killed would write to
+the disk of the guest that the next call starts from that volume.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Collection, Sequence
+
+from . import programs
+
+#: Of the kernel's prctl(2).
+_PR_SET_PDEATHSIG = 1
+
+
+def ending_with_caller() -> Callable[[], None]:
+    """Return what a program that this process starts does before it begins (``preexec_fn``), so that it ends with the thread that has started it."""
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def end_with_parent() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        # It may have ended before that.
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return end_with_parent
+
+
+def run(words: Sequence[str], seconds: int, pass_fds: Collection[int] = ()) -> subprocess.CompletedProcess[str]:
+    """Run ``qemu-img`` with these words.
+
+    :raises OSError: it cannot be started.
+    :raises subprocess.TimeoutExpired: it took longer, and was killed.
+    """
+    # Not run_command: it has no limit of time, and hands on no pipe.
+    # pylint: disable-next=ansible-bad-function,subprocess-popen-preexec-fn
+    return subprocess.run(
+        ["qemu-img", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds,
+        env=programs.environment(),
+        pass_fds=tuple(pass_fds),
+        preexec_fn=ending_with_caller(),  # noqa: PLW1509
+    )

@@ -1,0 +1,143 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What of a host matters to the guests of other hosts, as the module ``_host_check`` returns it.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from .._domain.definition import network_filters_of
+from .._libvirt import host_addresses, missing_drivers
+from .._libvirt.binding import libvirt
+from .._libvirt.xml import parse, size_bytes
+from .._storage import sources
+from . import cpus as _cpus
+from . import kvm_probe
+from .capabilities import parse_capabilities
+from .storage import read_networks
+
+_INTERFACES = "/sys/class/net"
+#: Pools in which no volume can be made.
+_NO_ROOM = ("iscsi", "iscsi-direct", "mpath", "scsi")
+
+
+def read(conn: Any, local: bool) -> dict[str, Any]:
+    """Return what the hypervisor has and what its guests use; plain JSON types only.
+
+    :param local: whether the hypervisor is this machine, so that its network interfaces can be read.
+    :raises libvirt.libvirtError: the connection breaks.
+    """
+    capabilities = parse(conn.getCapabilities())
+    pools = [found for found in (_pool(pool) for pool in missing_drivers.listed(conn.listAllStoragePools, 0)) if found]
+    return {
+        "hostname": conn.getHostname(),
+        "host_uuid": (capabilities.findtext("host/uuid") or "").strip() or None,
+        "addresses": host_addresses.read() if local else None,
+        "machines": sorted({f"{arch.get('name')} {name}" for arch in capabilities.findall("guest/arch") for name in _machines(arch)}),
+        "security": sorted({(model.text or "").strip() for model in capabilities.findall("host/secmodel/model")} - {"none", "dac", ""}),
+        "networks": [each["name"] for each in read_networks(conn) if each["active"]],
+        "interfaces": sorted(os.listdir(_INTERFACES)) if local else None,
+        "pools": sorted(each["name"] for each in pools if each["active"]),
+        "pools_free_gib": {each["name"]: each["free_gib"] for each in pools if each["active"] and each["type"] not in _NO_ROOM},
+        "pools_stopped": sorted(each["name"] for each in pools if each["autostart"] and not each["active"]),
+        **_secrets(conn),
+        **missing_drivers.read(conn, local),
+        "pool_types": {each["name"]: each["type"] for each in pools},
+        "nwfilters": _distinct(each.name() for each in missing_drivers.listed(conn.listAllNWFilters, 0)),
+        "guests": [found for found in (_guest(conn, domain) for domain in conn.listAllDomains(0)) if found],
+    }
+
+
+def _secrets(conn: Any) -> dict[str, list[str]]:
+    """Return the names of the secrets that have a value, or may have one; and of those of which libvirt does not tell. No value is kept."""
+    found = [
+        (sources.has_value(secret), (secret.UUIDString(), secret.usageID())) for secret in missing_drivers.listed(conn.listAllSecrets, 0)
+    ]
+    return {
+        "secrets": _distinct(name for has, names in found for name in names if has is not False),
+        "secrets_unknown": _distinct(name for has, names in found for name in names if has is None),
+    }
+
+
+def _machines(arch: Element) -> set[str]:
+    found = set()
+    for machine in arch.iter("machine"):
+        found |= {machine.text or "", machine.get("canonical") or ""}
+    return found - {""}
+
+
+def _pool(pool: Any) -> dict[str, Any] | None:
+    """Return what a pool is, with its room as libvirt has read it last; None if it was removed just now."""
+    try:
+        root = parse(pool.XMLDesc(0))
+        return {
+            "name": pool.name(),
+            "type": root.get("type"),
+            "active": bool(pool.isActive()),
+            "autostart": bool(pool.autostart()),
+            "free_gib": size_bytes(root.find("available")) / 1024**3,
+        }
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_POOL:
+            return None
+        raise
+
+
+def _guest(conn: Any, domain: Any) -> dict[str, Any] | None:
+    """Return what a guest uses; None if it ended just now."""
+    try:
+        text = domain.XMLDesc(0)
+        return {**of_xml(text), "cpu": _cpus.wanted(conn, parse(text))}
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return None
+        raise
+
+
+def why_no_kvm(conn: Any) -> str | None:
+    """Start a tiny guest with KVM where libvirt offers it, and return why that fails; None if it does not fail."""
+    found = parse_capabilities(conn.getCapabilities())
+    answer = kvm_probe.probe(conn, found["cpu"]["arch"], found["supported_instances"])
+    return answer["message"] if answer["works"] is False else None
+
+
+def lacking(conn: Any, cpus: Sequence[Mapping[str, str | None]]) -> list[Mapping[str, str | None]]:
+    """Return those CPUs of guests of other hosts that the hypervisor cannot run.
+
+    :raises libvirt.libvirtError: the connection breaks, or libvirt cannot read a CPU.
+    """
+    return [each for each in cpus if not _cpus.runs(conn, each)]
+
+
+def of_xml(text: str) -> dict[str, Any]:
+    """Return what a guest uses by its domain XML."""
+    root = parse(text)
+    kind = root.find("os/type")
+    machine = kind.get("machine") if kind is not None else None
+    nics = [nic.find("source") for nic in root.findall("devices/interface")]
+    disks = root.findall("devices/disk")
+    secrets = [each.get("uuid") or each.get("usage") for disk in disks for each in disk.iter("secret")]
+    return {
+        "name": root.findtext("name") or "",
+        # Of a guest that runs: one that is off has none to move.
+        "memory_mib": size_bytes(root.find("memory")) // 1024**2 if root.get("id") else None,
+        "machine": f"{kind.get('arch')} {machine}" if kind is not None and machine else None,
+        "networks": _distinct(nic.get("network") for nic in nics if nic is not None),
+        # Of a NIC that runs in a network of libvirt the bridge is that of the network.
+        "interfaces": _distinct(nic.get("bridge") or nic.get("dev") for nic in nics if nic is not None and not nic.get("network")),
+        "pools": _distinct(each.get("pool") for disk in disks for each in disk.findall("source") if disk.get("type") == "volume"),
+        "secrets": _distinct(secrets),
+        "nwfilters": network_filters_of(text),
+    }
+
+
+def _distinct(values: Any) -> list[str]:
+    return sorted({value for value in values if value})

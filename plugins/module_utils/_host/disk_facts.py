@@ -1,0 +1,175 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which files domains use, what is behind these, and which storage all that is on.
+
+Private to the collection. Other hosts have to know it when this one is dead, and before a file of it is removed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .._bindings import gone
+from .._files import access, block_devices, digests
+from .._files.mounts import Mount
+from .._storage import backing
+from .._storage.shared_storage import FOLDER_POOLS, real_path_id
+
+#: Seconds that one discovery spends on reading images for their digests; the next one goes on from there.
+READING = 20
+
+#: States of a guest that has its files open.
+RUNNING = ("running", "blocked", "paused", "pmsuspended")
+
+#: The mode of what is not there.
+GONE = 0
+
+
+def _disks(domain: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [*domain["disks"], *domain.get("running_disks", ())]
+
+
+def _place_of(path: str, kind: str, mounts: Sequence[Mount]) -> tuple[str | None, str, int | None]:
+    """(the text of the storage that it is on or None, its real path, the mode of what is there or None; GONE where nothing is)."""
+    real = access.real_path(path)
+    try:
+        mode: int | None = os.stat(real).st_mode
+    except FileNotFoundError:
+        mode = GONE
+    except OSError:
+        mode = None
+    found = block_devices.identity(path) if kind == "block" or (mode is not None and stat.S_ISBLK(mode)) else None
+    return f"device:{found}" if found else real_path_id(real, mounts), real, mode
+
+
+class DiskFacts:
+    """Adds to the facts of domains' disks and other files.
+
+    :param mounts: what is mounted on this host, as read_mounts() returns it.
+    :param pools: its storage pools, as read_pools() returns them.
+    :param declared: names of the pools that are shared by the operator's word.
+    :param conn: libvirt of this host.
+    """
+
+    def __init__(self, mounts: Sequence[Mount], pools: Iterable[Mapping[str, Any]], conn: Any, declared: Iterable[str] = ()) -> None:
+        self._mounts, self._conn = mounts, conn
+        # The guests of libvirt's test driver have disks in their definitions only.
+        self._has_files = conn is not None and conn.getType() != "TEST"
+        self._folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in FOLDER_POOLS and pool["path"]}
+        self._declared = [os.path.normpath(self._folders[name]) for name in declared if name in self._folders]
+        self._places: dict[str, tuple[str | None, str | None, int | None]] = {}
+        self._references: dict[str, Any] = {}
+        # The files behind an image, as far as they are known.
+        self._behind: dict[str, list[str]] = {}
+        # The images of this host alone that are behind disks, and whether one of these is on shared storage.
+        self._local: dict[str, bool] = {}
+
+    def add_domains(self, domains: Sequence[dict[str, Any]]) -> None:
+        """Add to the disks and other files of domains, as add() does.
+
+        An other file that is a folder gets the type dir. Left out is what no other host can use, such as sockets, and what is known of a disk.
+        """
+        self.add([each for domain in domains for each in [*_disks(domain), *domain["other_files"]]])
+        for domain in domains:
+            known = {
+                name for disk in domain["disks"] for each in (disk, *(disk["chain"] or ())) for name in (each["path"], each["real_path"])
+            }
+            known.discard(None)
+            kept = []
+            for each in domain["other_files"]:
+                dummy, dummy2, mode = self._places.get(each["path"], (None, None, None))
+                if mode is not None and stat.S_ISDIR(mode):
+                    each["type"] = "dir"
+                is_file = not mode or stat.S_ISREG(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)
+                if is_file and (each["written"] or each["path"] not in known):
+                    kept.append(each)
+            domain["other_files"] = kept
+            if self._has_files:
+                domain["bindings"] = [*(domain.get("bindings") or ()), *self._gone(domain)]
+
+    def _gone(self, domain: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return what binds a domain as a file of it is gone."""
+        runs = domain.get("state") in RUNNING
+        found = []
+        for disk in _disks(domain):
+            if disk["path"] is None or (disk.get("only") == "next_start" and not runs):
+                continue
+            layers = [(path, f"the image {path} behind its disk {disk['target']}") for path in self._behind.get(disk["path"], ())]
+            has_medium = disk["device"] in ("cdrom", "floppy")
+            what = "medium in" if has_medium else "disk"
+            for path, name in [(disk["path"], f"its {what} {disk['target']} ({disk['path']})"), *layers]:
+                if self._places.get(path, (None, None, None))[2] == GONE:
+                    held = runs and disk.get("only") != "next_start"
+                    found.append(gone.binding(domain, disk, name, has_medium and path == disk["path"], held))
+        return found
+
+    def add(self, disks: Sequence[dict[str, Any]]) -> None:
+        """Give each disk its ``path``, ``real_path``, ``shared_id`` and ``chain``; each None where it is not known.
+
+        ``behind_on_network`` has the images of Ceph that its file is backed by.
+        """
+        for disk in disks:
+            disk.update(path=self._path(disk), real_path=None, shared_id=None, chain=None, behind_on_network=[])
+        there = [disk for disk in disks if disk["path"] is not None]
+        backing.learn([disk["path"] for disk in there if disk["format"] != "raw"], self._references)
+        chains = [backing.chain(disk["path"], disk["format"], self._references, self._ask) for disk in there]
+        self._place([(disk["path"], disk["type"]) for disk in there] + [(path, "file") for chain in chains for path in chain.files])
+        for disk, chain in zip(there, chains):
+            disk["shared_id"], disk["real_path"], dummy = self._places[disk["path"]]
+            disk["behind_on_network"] = chain.rbd
+            self._behind[disk["path"]] = chain.files
+            if not chain.troubles:
+                disk["chain"] = [self._layer(path) for path in chain.files]
+                self._note_local(disk)
+
+    def _layer(self, path: str) -> dict[str, Any]:
+        shared_id, real_path, dummy = self._places[path]
+        return {"path": path, "real_path": real_path, "shared_id": shared_id}
+
+    def _ask(self, path: str) -> list[backing.Reference] | None:
+        return backing.by_libvirt(self._conn, path)
+
+    def _note_local(self, disk: Mapping[str, Any]) -> None:
+        shared = self._is_shared(disk["path"], disk["shared_id"])
+        for layer in disk["chain"]:
+            if not self._is_shared(layer["path"], layer["shared_id"]):
+                self._local[layer["path"]] = shared or self._local.get(layer["path"], False)
+
+    def _path(self, disk: Mapping[str, Any]) -> str | None:
+        if disk["source"] is None or disk["type"] not in ("file", "block", "dir", "volume"):
+            return None
+        if disk["type"] != "volume":
+            return disk["source"]
+        pool, dummy, volume = disk["source"].partition("/")
+        return os.path.join(self._folders[pool], volume) if pool in self._folders else None
+
+    def _place(self, many: Iterable[tuple[str, str]]) -> None:
+        """Find out which storage files and devices are on."""
+        new = dict(each for each in many if each[0] not in self._places)
+        answers = access.call_each(_place_of, [(path, kind, self._mounts) for path, kind in new.items()])
+        self._places.update((path, answer if good else (None, None, None)) for path, (good, answer) in zip(new, answers))
+
+    def _is_shared(self, path: str, shared_id: str | None) -> bool:
+        path = os.path.normpath(path)
+        return bool(shared_id) or any(path.startswith(f"{folder.rstrip('/')}/") for folder in self._declared)
+
+    def images(self, seconds: float) -> list[dict[str, Any]]:
+        """The content of images that each host has by itself, behind disks on shared storage: list of dicts path, digest and stamp.
+
+        :param seconds: the time to read images whose digest is not known yet. Known digests cost no time.
+        """
+        deadline, found = time.monotonic() + seconds, []
+        for path, needed in sorted(self._local.items()):
+            try:
+                digest, stamp = digests.of_file(path, max(0, deadline - time.monotonic()) if needed else 0)
+            except (OSError, access.Unresponsive):
+                continue
+            if digest:
+                found.append({"path": path, "digest": digest, **stamp})
+        return found

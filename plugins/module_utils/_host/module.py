@@ -1,0 +1,80 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The base class of all modules that run on a hypervisor.
+
+Private to the collection. A module refuses to begin on another machine than the one that its caller expects, and its result says which
+machine gave it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from .._libvirt import binding, machine
+from .capabilities import parse_capabilities
+
+#: Seconds for the answer of a libvirt that has to say which machine it is on.
+PATIENCE = 10
+
+
+class HostModule(AnsibleModule):
+    """An AnsibleModule that knows the machine that it runs on.
+
+    Its failure on another machine than the expected one has ``not_this_host`` and ``begun: false``. All its results have ``machine``.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.machine = machine.here()
+        super().__init__(*args, **kwargs)
+        self._refuse_another_machine()
+
+    def exit_json(self, **kwargs: Any) -> None:
+        """End the module."""
+        super().exit_json(**{"machine": self.machine, **kwargs})
+
+    def fail_json(self, msg: str, **kwargs: Any) -> None:
+        """End the module with a failure."""
+        super().fail_json(msg, **{"machine": self.machine, **kwargs})
+
+    def _refuse_another_machine(self) -> None:
+        given = machine.given()
+        if not given:
+            return
+        try:
+            expected = machine.read_expected(json.loads(given))
+        except (ValueError, AttributeError) as problem:
+            self.fail_json(msg=f"{machine.EXPECTED} cannot be read: {problem}. Nothing was done.", begun=False)
+            return
+        of_libvirt = functools.lru_cache(maxsize=None)(self._host_uuid)
+        self.machine["verdict"] = machine.judge(expected, self.machine, of_libvirt)
+        uri = self.params.get("uri") or ""
+        if self.machine["verdict"] == machine.OTHER:
+            sentence: str | None = machine.refusal(expected, self.machine, binding.host_name())
+        else:
+            sentence = None if not uri or binding.is_local(uri) else machine.wrong_libvirt(expected, uri, of_libvirt())
+        if sentence is not None:
+            self.machine["verdict"] = machine.OTHER
+            self.fail_json(msg=sentence, not_this_host=True, begun=False)
+
+    def _host_uuid(self) -> str | None:
+        """Ask the libvirt that the module is for; None if it does not answer."""
+        if "uri" in self.params:
+            binding.require_binding(self)
+        elif binding.libvirt is None:
+            return None
+        try:
+            conn = binding.open_connection(self.params.get("uri") or "qemu:///system", seconds=PATIENCE)
+        except binding.LibvirtProblem:
+            return None
+        try:
+            return parse_capabilities(conn.getCapabilities())["host_uuid"]
+        except (binding.libvirt.libvirtError, ValueError):
+            return None
+        finally:
+            binding.close(conn)

@@ -1,0 +1,166 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a hypervisor has the hardware that a domain asks for.
+
+Private to the collection. Source: https://libvirt.org/formatdomaincaps.html. What libvirt does not tell about is not refused: the start of the
+domain finds it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from .._libvirt import binding
+from .._libvirt.binding import libvirt
+from .._libvirt.xml import child_text, parse
+from . import distribution
+
+#: libvirt's number of 11.0.0, which has VLANs on bridges of Linux.
+VLAN_ON_BRIDGES = 11000000
+
+#: Devices by path: the attribute that is compared, its enum in the capabilities, and what it is called.
+_DEVICES = (
+    ("devices/video/model", "type", "devices/video", "modelType", "video model"),
+    ("devices/graphics", "type", "devices/graphics", "type", "graphics type"),
+    ("devices/disk/target", "bus", "devices/disk", "bus", "disk bus"),
+    ("devices/tpm", "model", "devices/tpm", "model", "TPM model"),
+    ("devices/tpm/backend", "type", "devices/tpm", "backendModel", "TPM backend"),
+    ("devices/tpm/backend", "version", "devices/tpm", "backendVersion", "TPM version"),
+)
+#: Of these enums libvirt does not list all that there is: only these values are judged.
+_JUDGED = {"graphics type": ("vnc", "spice"), "disk bus": ("ide", "scsi", "sata", "usb", "virtio")}
+#: What discovery records: the name, and where the capabilities have it.
+_READ = (
+    ("firmware", "os", "firmware"),
+    ("secure_boot", "os/loader", "secure"),
+    ("tpm_backends", "devices/tpm", "backendModel"),
+    ("tpm_models", "devices/tpm", "model"),
+    ("tpm_versions", "devices/tpm", "backendVersion"),
+    ("video_models", "devices/video", "modelType"),
+    ("disk_buses", "devices/disk", "bus"),
+)
+#: What makes a host offer it.
+_ADVICE = {"TPM backend": "install swtpm there", "firmware": "install UEFI firmware there, such as the package ovmf"}
+
+
+def reasons(conn: Any, text: str, where: str) -> list[str]:
+    """Say what of a domain's hardware the hypervisor does not have, a clause for each thing.
+
+    :param text: the domain XML, as it is to be defined or as it runs elsewhere.
+    :param where: the name of the hypervisor.
+    """
+    root = parse(text)
+    kind = root.find("os/type")
+    if root.get("type") not in ("kvm", "qemu") or kind is None or kind.get("arch") is None:
+        return []
+    machine = kind.get("machine")
+    try:
+        offered = parse(conn.getDomainCapabilities(None, kind.get("arch"), machine, root.get("type"), 0))
+    except libvirt.libvirtError as exc:
+        if binding.code_of(exc) == libvirt.VIR_ERR_NO_SUPPORT:
+            return []
+        what = f"its machine {machine}" if machine else f"a guest of type {root.get('type')}"
+        return [f"the hypervisor of {where} cannot run {what} ({binding.text_of(exc)}): choose another host, or upgrade QEMU there"]
+    found = [*_firmware(root, offered), *_devices(root, offered), *_cpu(root, offered)]
+    sentences = [_sentence(where, *each) for each in found]
+    sentences += distribution.reasons(conn, root, child_text(offered, "path"), where)
+    if conn.getLibVersion() < VLAN_ON_BRIDGES and any(_is_vlan_on_bridge(nic) for nic in root.findall("devices/interface")):
+        sentences.append(
+            f"libvirt of {where} has no VLANs on a bridge of Linux, which came with libvirt 11.0: use a bridge of Open vSwitch, a libvirt network "
+            "with VLANs, or another host"
+        )
+    return list(dict.fromkeys(sentences))
+
+
+def read(conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str]]) -> dict[str, list[str]] | None:
+    """What guests of this architecture can have here: lists of words by firmware, secure_boot, tpm_models, tpm_versions, video_models, disk_buses.
+
+    :param supported_instances: triples of architecture, domain type and operating system type.
+    :returns: None where libvirt does not tell.
+    """
+    kinds = {each[1] for each in supported_instances if each[0] == arch}
+    kind = next((each for each in ("kvm", "qemu") if each in kinds), None)
+    found: dict[str, list[str]] = {}
+    if kind is None:
+        return None
+    # Each machine type has buses and firmware of its own.
+    for machine in ("q35", "pc") if arch == "x86_64" else (None,):
+        try:
+            offered = parse(conn.getDomainCapabilities(None, arch, machine, kind, 0))
+        except libvirt.libvirtError:
+            continue
+        for name, path, enum in _READ:
+            values = found.setdefault(name, [])
+            values.extend(each for each in _values(offered, path, enum) or () if each not in values)
+    if "emulator" not in found.pop("tpm_backends", ()):
+        # The other backend models pass a TPM of the host through to the guest.
+        found.update({key: [] for key in ("tpm_models", "tpm_versions") if key in found})
+    elif not found["tpm_versions"]:
+        # libvirt before 8.6 does not say it.
+        found["tpm_versions"] = ["1.2", "2.0"]
+    return found or None
+
+
+def _sentence(where: str, what: str, value: str, values: Iterable[str]) -> str:
+    has = ", ".join(values)
+    ways = f"{_ADVICE[what]}, or choose another host" if what in _ADVICE else "choose another one, or another host"
+    return f"the hypervisor of {where} has no {what} {value}; it has {has or 'none'}: {ways}"
+
+
+def _values(offered: Element, path: str, name: str) -> list[str] | None:
+    """Return what an enum of the capabilities has; None where they do not have it, [] where its device is not supported."""
+    place = offered.find(path)
+    if place is None:
+        return None
+    if place.get("supported") == "no":
+        return []
+    enum = place.find(f"enum[@name='{name}']")
+    return None if enum is None else [value.text or "" for value in enum.findall("value")]
+
+
+def _firmware(root: Element, offered: Element) -> Iterable[tuple[str, str, list[str]]]:
+    found = root.find("os")
+    wanted = None if found is None else found.get("firmware")
+    has = _values(offered, "os", "firmware")
+    if found is not None and wanted and has is not None:
+        secure = any(each.get("name") == "secure-boot" and each.get("enabled") == "yes" for each in found.findall("firmware/feature"))
+        loaders = _values(offered, "os/loader", "secure")
+        if wanted not in has:
+            yield "firmware", wanted, has or ["bios"]
+        elif secure and loaders is not None and "yes" not in loaders:
+            yield "firmware", f"{wanted} with Secure Boot", [*has, "bios"]
+
+
+def _devices(root: Element, offered: Element) -> Iterable[tuple[str, str, list[str]]]:
+    for path, attribute, place, enum, what in _DEVICES:
+        has = _values(offered, place, enum)
+        if has is None:
+            continue
+        for element in root.findall(path):
+            value = element.get(attribute)
+            if value is not None and value not in has and value in _JUDGED.get(what, (value,)):
+                yield what, value, has
+
+
+def _cpu(root: Element, offered: Element) -> Iterable[tuple[str, str, list[str]]]:
+    cpu = root.find("cpu")
+    modes: Mapping[str | None, Element] = {each.get("name"): each for each in offered.findall("cpu/mode")}
+    if cpu is None or not modes:
+        return
+    mode = cpu.get("mode", "custom")
+    supported = [name for name, each in modes.items() if name and each.get("supported") == "yes"]
+    if mode in modes and mode not in supported:
+        yield "CPU mode", mode, supported
+    elif mode == "custom" and mode in modes:
+        models = [each.text or "" for each in modes[mode].findall("model")]
+        model = child_text(cpu, "model")
+        if model and models and model not in models:
+            yield "CPU model", model, [f"those of virsh cpu-models {child_text(offered, 'arch')}"]
+
+
+def _is_vlan_on_bridge(nic: Element) -> bool:
+    return nic.get("type") == "bridge" and nic.find("vlan") is not None and nic.find("virtualport") is None

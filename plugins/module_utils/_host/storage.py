@@ -1,0 +1,227 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Storage of a hypervisor: the instances' path, the pools, and what disks may still grow.
+
+Private to the collection. The rules are those of Nova's libvirt driver (get_available_resource).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from .._files import access
+from .._files.mounts import Mount
+from .._libvirt import binding, missing_drivers
+from .._libvirt.binding import libvirt
+from .._libvirt.xml import child_text, parse
+from .._storage import file_names
+from .._storage.shared_storage import FOLDER_POOLS, pool_id, real_path_id
+
+GIB = 2**30
+
+_POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible")
+_RUNNING = _POOL_STATES.index("running")
+
+
+def read_pools(conn: Any, mounts: Sequence[Mount] | None) -> list[dict[str, Any]]:
+    """The storage pools, sorted by name; sizes in GiB (fractions kept to two digits).
+
+    :param mounts: what is mounted on this machine; None when the URI names another one.
+    :raises libvirt.libvirtError: there are pools, and libvirt does not tell them.
+    """
+    found = []
+    for pool in missing_drivers.listed(conn.listAllStoragePools, 0):
+        try:
+            found.append(_pool(pool, mounts))
+        except libvirt.libvirtError as exc:
+            # Undefined between the list and the look. Whatever else: a pool that cannot be read is not gone.
+            if binding.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
+                raise
+    return sorted(found, key=lambda pool: pool["name"])
+
+
+def _pool(pool: Any, mounts: Sequence[Mount] | None) -> dict[str, Any]:
+    root = parse(pool.XMLDesc(0))
+    state, capacity, allocation, available = pool.info()
+    path = child_text(root, "target/path")
+    real_path = access.real_path(path) if path and mounts is not None else None
+    shared_id = pool_id(root)
+    if shared_id is None and real_path and mounts is not None and root.get("type") in ("dir", "fs"):
+        shared_id = real_path_id(real_path, mounts)
+    return {
+        "name": pool.name(),
+        "uuid": pool.UUIDString(),
+        "type": root.get("type"),
+        "state": _POOL_STATES[state] if state < len(_POOL_STATES) else "unknown",
+        "path": path,
+        "real_path": real_path,
+        "shared_id": shared_id,
+        "folder_id": file_names.inode(real_path, mounts) if real_path and mounts is not None else None,
+        "capacity_gb": round(capacity / GIB, 2),
+        "allocation_gb": round(allocation / GIB, 2),
+        "available_gb": round(_available(root.get("type"), state, real_path, available) / GIB, 2),
+        "autostart": bool(pool.autostart()),
+        "persistent": bool(pool.isPersistent()),
+    }
+
+
+def _available(pool_type: str | None, state: int, real_path: str | None, last: int) -> int:
+    """The bytes that are free in a pool.
+
+    libvirt notices what others write to a folder, or remove there, only when somebody refreshes its pool.
+
+    :param real_path: of its folder; None if that is not known, or is on another machine.
+    :param last: what libvirt has read last.
+    """
+    if state != _RUNNING or pool_type not in FOLDER_POOLS or real_path is None:
+        return last
+    try:
+        found = access.call(os.statvfs, real_path)
+    except (OSError, access.Unresponsive):
+        return last
+    return found.f_frsize * found.f_bavail
+
+
+def read_instances_storage(
+    conn: Any,
+    mounts: Sequence[Mount] | None,
+    instances_path: str,
+    domains: Sequence[Mapping[str, Any]],
+    pools: Sequence[Mapping[str, Any]],
+    warn: Callable[[str], object],
+) -> dict[str, Any]:
+    """Size and room of the storage below ``instances_path``, in whole GiB.
+
+    On the hypervisor they are those of the file system of the nearest existing parent; from elsewhere those of the
+    running pool that covers the path. ``warn`` gets a sentence if there is neither.
+
+    :param mounts: what is mounted on this machine; None when the URI names another one.
+    """
+    sizes, why = None, None
+    if mounts is None:
+        sizes = _from_pools(instances_path, pools)
+        why = (
+            "the URI names another machine and none of its running storage pools covers the path. "
+            "Run the module on the hypervisor, or define such a pool."
+        )
+    else:
+        try:
+            sizes = access.call(_from_filesystem, instances_path)
+            why = "its file system does not tell."
+        except access.Unresponsive as exc:
+            why = str(exc)
+    total, used, free = sizes or (0, 0, 0)
+    real_path = access.real_path(instances_path) if mounts is not None else None
+    found: dict[str, Any] = {
+        "instances_path": instances_path,
+        "real_path": real_path,
+        "total_gb": int(total // GIB),
+        "used_gb": int(used // GIB),
+        "free_gb": int(free // GIB),
+        "shared_id": real_path_id(real_path, mounts) if real_path and mounts is not None else None,
+        "folder_id": file_names.inode(real_path, mounts) if real_path and mounts is not None else None,
+        "disk_available_least_gb": None,
+    }
+    if sizes is None:
+        warn(f"The room below {instances_path} on {conn.getHostname()} is unknown: {why}")
+    else:
+        found["disk_available_least_gb"] = int((found["free_gb"] * GIB - over_committed(domains)) // GIB)
+    return found
+
+
+def _from_filesystem(path: str) -> tuple[int, int, int] | None:
+    """``(total, used, free)`` in bytes of the file system that ``path`` is or would be on."""
+    place = os.path.abspath(path)
+    while not os.path.exists(place) and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    try:
+        info = os.statvfs(place)
+    except OSError:
+        return None
+    return (
+        info.f_frsize * info.f_blocks,
+        info.f_frsize * (info.f_blocks - info.f_bfree),
+        info.f_frsize * info.f_bavail,
+    )
+
+
+def _from_pools(path: str, pools: Iterable[Mapping[str, Any]]) -> tuple[float, float, float] | None:
+    """The same from the running pool with the longest target path that covers ``path``."""
+    wanted = os.path.normpath(path)
+    best = None
+    for pool in pools:
+        if pool["state"] != "running" or not pool["path"]:
+            continue
+        target = os.path.normpath(pool["path"])
+        below = wanted == target or wanted.startswith(target.rstrip("/") + "/")
+        if below and (best is None or len(target) > len(os.path.normpath(best["path"]))):
+            best = pool
+    if best is None:
+        return None
+    return best["capacity_gb"] * GIB, best["allocation_gb"] * GIB, best["available_gb"] * GIB
+
+
+def over_committed(domains: Iterable[Mapping[str, Any]]) -> int:
+    """Bytes that the domains' local disks may still grow by.
+
+    As Nova counts: virtual size less space taken, never below nothing, for image files; block
+    devices are as large as they are; volumes and disks on the network are not on this storage.
+    """
+    total = 0
+    for domain in domains:
+        for disk in domain["disks"]:
+            if disk["type"] != "file" or disk["device"] not in ("disk", "lun"):
+                continue
+            if disk["capacity_bytes"] is None or disk["allocation_bytes"] is None:
+                continue
+            total += max(0, disk["capacity_bytes"] - disk["allocation_bytes"])
+    return total
+
+
+def read_networks(conn: Any) -> list[dict[str, Any]]:
+    """The virtual networks, sorted by name, with the bridge of each and whether it is up.
+
+    :raises libvirt.libvirtError: there are networks, and libvirt does not tell them.
+    """
+    found = []
+    for network in missing_drivers.listed(conn.listAllNetworks, 0):
+        try:
+            bridge = parse(network.XMLDesc(0)).find("bridge")
+            found.append(
+                {
+                    "name": network.name(),
+                    "uuid": network.UUIDString(),
+                    "bridge": bridge.get("name") if bridge is not None else None,
+                    "active": bool(network.isActive()),
+                }
+            )
+        except (libvirt.libvirtError, ValueError) as exc:
+            if binding.code_of(exc) == libvirt.VIR_ERR_NO_NETWORK:
+                continue
+            raise
+    return sorted(found, key=lambda network: network["name"])
+
+
+def read_addresses(conn: Any) -> dict[str, list[str]]:
+    """The addresses that libvirt's own networks have given out: dict MAC address -> list; one call for each network.
+
+    Empty where libvirt does not tell.
+    """
+    try:
+        networks = conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE)
+    except libvirt.libvirtError:
+        return {}
+    found: dict[str, set[str]] = {}
+    for network in networks:
+        try:
+            leases = network.DHCPLeases()
+        except libvirt.libvirtError:
+            continue
+        for lease in leases or ():
+            found.setdefault((lease.get("mac") or "").lower(), set()).add(lease["ipaddr"])
+    # Those of IPv4 first.
+    return {mac: sorted(addresses, key=lambda each: (":" in each, each)) for mac, addresses in found.items()}

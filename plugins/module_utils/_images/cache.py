@@ -1,0 +1,438 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The cache of images of one hypervisor: a file gets its name when its checksum is right, and goes when nothing needs it.
+
+Private to the collection. A file of the cache is called by its checksum, in the folder _base of the instances, as in Nova. Beside it
+is a note that this collection has made it. While it is brought it has another name, with a lock; a run that was killed is continued.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import http.client
+import io
+import os
+import re
+import time
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+from urllib.error import HTTPError, URLError
+
+from ansible.module_utils.urls import ConnectionError as UrlProblem
+from ansible.module_utils.urls import open_url
+
+from .._files import access, checksums
+from .._libvirt.binding import LibvirtProblem, close, host_name, open_connection, uri_host
+from .._ownership import ownership
+from .._ownership.folder import Folder
+from .._storage import backing
+from . import rbd_images
+from .images import GIB, ImageProblem, put_in_place
+from .notes import CACHE, NAME, NOTE, read_note, stamp, write_note
+
+#: The name of a file that is being brought.
+PART = ownership.TEMPORARY + "image-{digits}.part"
+_PART = re.compile(re.escape(ownership.TEMPORARY) + r"image-([0-9a-f]{64}|[0-9a-f]{128})\.part")
+
+#: A file that was copied from the controller, in the folder of instances.
+_UPLOAD = re.compile(re.escape(ownership.TEMPORARY) + r"upload-[0-9a-f-]{36}")
+
+#: A file that no instance was made of for so long (seconds) may go: Nova's remove_unused_original_minimum_age_seconds.
+UNUSED = 86400
+
+CHUNK = 1 << 20
+#: Seconds for an answer of a server.
+ANSWER = 30
+
+
+class Unfinished(Exception):
+    """The time of this call is over. ``size``: bytes so far. ``total``: of the whole, None if that is not known."""
+
+    def __init__(self, size: int, total: int | None) -> None:
+        super().__init__()
+        self.size, self.total = size, total
+
+
+class Unread(ImageProblem):
+    """This host cannot read the source."""
+
+
+class Absent(Unread):
+    """The path of the source does not exist on this host."""
+
+
+def read_checksum(text: str, name: str) -> tuple[str, str]:
+    """Return ``(algorithm, digits)`` of a checksum such as ``sha256:...``."""
+    found = checksums.read(text.strip().lower())
+    if found is None:
+        raise ImageProblem(f"The checksum of the image {name} is {text!r}: give sha256: or sha512: and its hexadecimal digits.")
+    return found
+
+
+class OtherContent(ImageProblem):
+    """The source has given something else. If a part of it was left by another run, that part may have been of an older source."""
+
+
+class CachedImage:
+    """One image of the cache.
+
+    :param folder: of instances.
+    :param name: for messages.
+    :param checksum: of the file, with the algorithm.
+    """
+
+    def __init__(self, folder: str, name: str, checksum: str) -> None:
+        self._name = name
+        self._algorithm, digits = read_checksum(checksum, name)
+        if not os.path.isabs(folder):
+            raise ImageProblem(f"The folder {folder!r} is not absolute: give the full path.")
+        self.folder = os.path.join(folder, CACHE)
+        self.path = os.path.join(self.folder, digits)
+        #: Bytes that were there when this call began to bring it.
+        self.begun = 0
+        self._note, self._part = self.path + NOTE, os.path.join(self.folder, PART.format(digits=digits))
+
+    def is_there(self) -> bool:
+        """Tell whether the image is in the cache with the right content.
+
+        :raises ImageProblem: another file has its name.
+        """
+        try:
+            found = os.lstat(self.path)
+        except FileNotFoundError:
+            return False
+        note = read_note(self._note)
+        if note is not None and note == stamp(found):
+            return True
+        # No note, or it was changed since.
+        if os.path.isfile(self.path) and not os.path.islink(self.path) and self._digest(self.path) == os.path.basename(self.path):
+            return True
+        raise ImageProblem(
+            f"The file {self.path} on {host_name()} is not the image {self._name}: its checksum is another one. Nothing was overwritten: "
+            "find out what has changed it, and move it away."
+        )
+
+    def mark_used(self) -> None:
+        """Note that an instance is made of the image now, so that it is not removed as unused."""
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(self._note)
+        if _is_same(self._part, os.lstat(self.path)):
+            # A run was killed between the two names.
+            ownership.drop_temporary(self._part)
+
+    def bring(self, url: str | None, path: str | None, seconds: float, peer: str | None = None) -> bool:
+        """Bring the image into the cache; a call that follows goes on where this one ends.
+
+        :param url, path: where from, one of them; the path is of this host, or of ``peer``.
+        :param peer: the libvirt URI of another hypervisor.
+        :param seconds: the time of this call. A source that cannot be read in parts is read to its end.
+        :returns: False if another call has brought it meanwhile.
+        :raises Unfinished: the time is over.
+        :raises ImageProblem: it cannot be brought, or is not what its checksum says.
+        """
+        deadline = time.monotonic() + seconds
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self.folder, mode=0o755)
+            with self._locked(deadline) as part:
+                if self.is_there():
+                    ownership.drop_temporary(self._part)
+                    return False
+                try:
+                    self._fill(part, url, path, peer, deadline)
+                except ImageProblem:
+                    if not os.fstat(part.fileno()).st_size:
+                        ownership.drop_temporary(self._part)
+                    raise
+                self._finish(part)
+                return True
+        except OSError as exc:
+            if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+                ownership.drop_temporary(self._part)
+            raise ImageProblem(
+                f"The image {self._name} cannot be written to {self.folder} on {host_name()}: {exc.strerror or exc}."
+            ) from exc
+
+    # -- parts -------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _locked(self, deadline: float) -> Iterator[BinaryIO]:
+        """Open the file of the moment; no other process writes to it meanwhile."""
+        while True:
+            with os.fdopen(os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "r+b") as part:
+                try:
+                    fcntl.flock(part, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if time.monotonic() >= deadline:
+                        raise Unfinished(os.fstat(part.fileno()).st_size, None) from None
+                    time.sleep(0.2)
+                    continue
+                # The one that had the lock may have given the file its name, or removed it.
+                if _is_same(self._part, os.fstat(part.fileno())):
+                    self.begun = part.seek(0, os.SEEK_END)
+                    yield part
+                    return
+
+    def _fill(self, part: BinaryIO, url: str | None, path: str | None, peer: str | None, deadline: float) -> None:
+        """Write the source to the file, and verify it.
+
+        :raises OtherContent: its checksum is another one; the file is removed then.
+        """
+        source = f"{path} of {uri_host(peer)}" if peer else url or path
+        total = self._copy_of_peer(part, peer, path or "", deadline) if peer else self._copy(part, url, path, deadline)
+        part.flush()
+        if total is not None and part.tell() < total:
+            raise Unread(
+                f"The image {self._name} was cut off: {source} gave {part.tell()} of {total} bytes to {host_name()}. Run this again, "
+                "which goes on from there."
+            )
+        found = self._digest_of(part)
+        if found == os.path.basename(self.path):
+            return
+        ownership.drop_temporary(self._part)
+        raise OtherContent(
+            f"What {source} gives {host_name()} is not the image {self._name}: its {self._algorithm} is {found}, not "
+            f"{os.path.basename(self.path)}. The copy was removed, the source is as before: correct the checksum, or the source."
+        )
+
+    def _copy(self, part: BinaryIO, url: str | None, path: str | None, deadline: float) -> int | None:
+        """Write a source of this host to the file; return the size of the whole, None if that is not known."""
+        begun = part.seek(0, os.SEEK_END)
+        with self._opened_url(url, begun) if url else self._opened_path(path or "") as (source, start, total, parts):
+            self._begin(part, start, total)
+            while True:
+                try:
+                    piece = source.read(CHUNK)
+                except (OSError, http.client.HTTPException) as exc:
+                    raise Unread(f"The image {self._name} cannot be read from {url or path} on {host_name()}: {exc}.") from exc
+                if not piece:
+                    return total
+                self._take(part, piece, total, deadline if parts else None)
+
+    def _copy_of_peer(self, part: BinaryIO, peer: str, path: str, deadline: float) -> int | None:
+        """Do the same with a file of another hypervisor, which its libvirt reads."""
+        total: int | None = None
+
+        def begin(size: int | None) -> int:
+            nonlocal total
+            total, there = size, part.seek(0, os.SEEK_END)
+            start = there if size is not None and there <= size else 0
+            self._begin(part, start, size)
+            return start
+
+        def take(piece: bytes) -> None:
+            if total is not None and part.tell() + len(piece) > total:
+                ownership.drop_temporary(self._part)
+                raise OtherContent(f"{uri_host(peer)} gives more than the {total} bytes of its file {path}. Look at that host.")
+            self._take(part, piece, total, deadline)
+
+        conn = None
+        folder, name = os.path.split(path)
+        try:
+            conn = open_connection(peer)
+            found = Folder(conn, folder).download(name, begin, take)
+        except LibvirtProblem as exc:
+            raise Unread(
+                f"The image {self._name} cannot be copied from {uri_host(peer)} to {host_name()}: {str(exc).rstrip('.')}."
+            ) from exc
+        finally:
+            close(conn)
+        if not found:
+            raise Unread(f"{uri_host(peer)} has no file {path} any more.")
+        return total
+
+    def _begin(self, part: BinaryIO, start: int, total: int | None) -> None:
+        """Go on at a byte of the file, if there is room for the rest."""
+        if start != part.seek(0, os.SEEK_END):
+            part.truncate(start)
+        part.seek(start)
+        self._refuse_no_room(None if total is None else total - start)
+
+    @staticmethod
+    def _take(part: BinaryIO, piece: bytes, total: int | None, deadline: float | None) -> None:
+        """Write a piece; after the deadline raise Unfinished."""
+        part.write(piece)
+        if deadline is not None and time.monotonic() >= deadline:
+            part.flush()
+            raise Unfinished(part.tell(), total)
+
+    def _refuse_no_room(self, more: int | None) -> None:
+        found = os.statvfs(self.folder)
+        free = found.f_bavail * found.f_frsize
+        if more is not None and more > free:
+            ownership.drop_temporary(self._part)
+            raise ImageProblem(
+                f"The image {self._name} needs {more / GIB:.2f} GiB in {self.folder} on {host_name()}, and {free / GIB:.2f} GiB are free: make "
+                "room there."
+            )
+
+    @contextlib.contextmanager
+    def _opened_path(self, path: str) -> Iterator[tuple[BinaryIO, int, int | None, bool]]:
+        """Open a file of this host, and read on after what is there: (file, where it begins, size of the whole, whether it can stop)."""
+        try:
+            source = open(path, "rb")  # noqa: SIM115  # pylint: disable=consider-using-with
+        except FileNotFoundError:
+            raise Absent(f"The source {path} of the image {self._name} does not exist on {host_name()}.") from None
+        except OSError as exc:
+            raise Unread(f"The source {path} of the image {self._name} cannot be read on {host_name()}: {exc.strerror}.") from exc
+        with source:
+            begun, total = os.path.getsize(self._part), os.fstat(source.fileno()).st_size
+            start = begun if begun <= total else 0
+            source.seek(start)
+            yield source, start, total, True
+
+    @contextlib.contextmanager
+    def _opened_url(self, url: str, begun: int) -> Iterator[tuple[Any, int, int | None, bool]]:
+        """Do the same with a URL."""
+        if not url.startswith(("http://", "https://")):
+            raise ImageProblem(f"The source {url} of the image {self._name} is no URL of http or https: give one, or an absolute path.")
+        headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={begun}-"} if begun else {})}
+        try:
+            answer = open_url(url, headers=headers, timeout=ANSWER, decompress=False)
+        except HTTPError as exc:
+            if exc.code == 416 and begun:
+                # There is nothing after what is there.
+                yield io.BytesIO(), begun, None, False
+                return
+            raise Unread(f"{url} answers {host_name()}: {exc.code} {exc.reason}. Correct the source of the image {self._name}.") from exc
+        except (URLError, UrlProblem, OSError, http.client.HTTPException, ValueError) as exc:
+            why = getattr(exc, "reason", None) or exc
+            raise Unread(f"The image {self._name} cannot be read from {url} on {host_name()}: {why}.") from exc
+        with contextlib.closing(answer):
+            start = begun if answer.status == 206 else 0
+            length = answer.headers.get("Content-Length")
+            total = start + int(length) if length and length.isdigit() else None
+            yield answer, start, total, answer.status == 206 or answer.headers.get("Accept-Ranges") == "bytes"
+
+    def _digest(self, path: str) -> str:
+        try:
+            with open(path, "rb") as file:
+                return self._digest_of(file)
+        except OSError as exc:
+            raise ImageProblem(f"The file {path} on {host_name()} cannot be read: {exc.strerror}.") from exc
+
+    def _digest_of(self, file: BinaryIO) -> str:
+        found = hashlib.new(self._algorithm)
+        file.seek(0)
+        for piece in iter(lambda: file.read(CHUNK), b""):
+            found.update(piece)
+        return found.hexdigest()
+
+    def _finish(self, part: BinaryIO) -> None:
+        """Give the file its name, with the note first: a file that is there without one is nobody's."""
+        names = backing.references_of(self._part)
+        if names:
+            ownership.drop_temporary(self._part)
+            raise ImageProblem(
+                f"The image {self._name} is backed by another file, which it would have to have on each host. It was removed: make it whole "
+                "with qemu-img convert, and give its new checksum."
+            )
+        os.fchmod(part.fileno(), 0o644)
+        os.fsync(part.fileno())
+        write_note(self._note, stamp(os.fstat(part.fileno())))
+        try:
+            put_in_place(self._part, self.path)
+        finally:
+            ownership.drop_temporary(self._part)
+        _sync(self.folder)
+
+
+def _is_same(path: str, found: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.lstat(path), found)
+    except FileNotFoundError:
+        return False
+
+
+def _sync(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# -- cleaning ----------------------------------------------------------------------------------
+
+
+class Cleaning:
+    """Removes the files of a cache that this collection has made and that nothing needs.
+
+    :param conn: libvirt of this host.
+    :param folder: of instances.
+    :param elsewhere: what other hosts need or may need, see _needs.elsewhere_of().
+    :ivar kept: files that stay, dicts path and reason.
+    """
+
+    def __init__(self, conn: Any, folder: str, elsewhere: list[Any]) -> None:
+        self._above, self._folder, self._elsewhere, self._conn = folder, os.path.join(folder, CACHE), elsewhere, conn
+        self.kept: list[dict[str, Any]] = []
+        self._parts: list[str] = []
+        self._own: ownership.Ownership | None = None
+
+    def sort_out(self) -> list[str]:
+        """Find the files that go: their paths. The others are in ``kept``."""
+        candidates, self._parts, self.kept = [], [], []
+        for folder, of_the_moment in ((self._above, _UPLOAD), (self._folder, _PART)):
+            parts = [os.path.join(folder, name) for name in _names(folder) if of_the_moment.fullmatch(name)]
+            self._parts += [path for path in parts if _is_abandoned(path)]
+        for name in _names(self._folder):
+            path = os.path.join(self._folder, name)
+            if NAME.fullmatch(name):
+                why, inode = _why_not(path)
+                if why:
+                    self.kept.append({"path": path, "reason": why})
+                else:
+                    candidates.append(ownership.Candidate(path, by_use=True, inode=inode))
+        self._own = ownership.Ownership(self._conn, None, None, candidates, self._elsewhere, [self._above])
+        going = self._own.sort_out()
+        self.kept += self._own.kept + rbd_images.kept(self._conn)
+        return going + self._parts
+
+    def remove(self) -> list[str]:
+        """Remove what sort_out() has found; return the paths."""
+        if self._own is None:
+            return []
+        self._own.kept = []
+        self._own.remove(patient=True)
+        self.kept += self._own.kept
+        for path in self._own.removed:
+            with contextlib.suppress(FileNotFoundError):
+                ownership.drop_state(path + NOTE)
+        for path in self._parts:
+            ownership.drop_temporary(path)
+        return self._own.removed + self._parts
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(access.call(os.listdir, folder))
+    except FileNotFoundError:
+        return []
+
+
+def _why_not(path: str) -> tuple[str | None, tuple[int, int] | None]:
+    """Why a file of the cache is not to be removed, and what it is: ``(reason or None, (device, inode))``."""
+    note = read_note(path + NOTE)
+    found = os.lstat(path)
+    if note is None or note.get("inode") != found.st_ino or note.get("size") != found.st_size:
+        return "nothing proves that drover has made it", None
+    used = os.stat(path + NOTE).st_mtime
+    if time.time() - used < UNUSED:
+        return f"an instance was made of it in the last {UNUSED // 3600} hours", None
+    return None, (found.st_dev, found.st_ino)
+
+
+def _is_abandoned(path: str) -> bool:
+    """Whether a file that was being brought is left by a run that was killed, long ago."""
+    try:
+        with open(path, "rb") as part:
+            fcntl.flock(part, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return time.time() - os.fstat(part.fileno()).st_mtime > UNUSED
+    except OSError:
+        return False

@@ -1,0 +1,80 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is in an image and not in a copy of it, read from the image before it is copied.
+
+Private to the collection. All ways that copy a disk ask here. A copy by QEMU, while the guest runs or by ``qemu-img convert``, has what the guest
+sees, and not what else is in the image; a merge into the image below is such a copy. A copy of the whole file has all that is in the file. Extended
+attributes do not count: libvirt labels each copy anew. Source: https://www.qemu.org/docs/master/interop/qcow2.html.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from .._files import qemu_img
+from .._libvirt.binding import LibvirtProblem
+from .._ownership import ownership
+
+#: The ways of a copy: by libvirt while the guest runs, which takes bitmaps along; by qemu-img convert or commit; byte by byte.
+RUNNING, CONVERTED, WHOLE = "running", "converted", "whole"
+
+#: Seconds that a look at an image may take.
+LIMIT = 60
+
+
+def read(path: str, image_format: str | None) -> dict[str, Any]:
+    """Return what ``qemu-img info`` says of an image, also while a running domain uses it.
+
+    :raises LibvirtProblem: it cannot be read.
+    """
+    known = ["-f", image_format] if image_format else []
+    try:
+        done = qemu_img.run(["info", "--output=json", "-U", *known, path], LIMIT)
+    except OSError as exc:
+        raise LibvirtProblem(f"qemu-img, which tells what is in {path}, cannot be run ({exc.strerror})") from exc
+    except subprocess.TimeoutExpired as exc:
+        raise LibvirtProblem(f"qemu-img did not tell within {LIMIT} s what is in {path}") from exc
+    if done.returncode:
+        raise LibvirtProblem(f"what is in {path} cannot be read ({' '.join(done.stderr.split())})")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def left_out(info: Mapping[str, Any], way: str, encrypted: bool = False) -> list[str]:
+    """Return what a copy would leave out, each a clause about the image, with what a person can do.
+
+    :param info: what read() returns.
+    :param encrypted: the domain has a secret for the disk, be there a word of that in the image or not.
+    """
+    data = (info.get("format-specific") or {}).get("data") or {}
+    found = []
+    if data.get("data-file"):
+        found.append(
+            f"keeps its data in another file, {data['data-file']}, which is not moved with it: convert it with qemu-img convert first"
+        )
+    if way == WHOLE:
+        return found
+    if info.get("encrypted") or encrypted:
+        found.append("is encrypted, and a copy of it would not be: it is not moved")
+    names = snapshots(info)
+    if names:
+        found.append(f"has snapshots inside ({', '.join(names[:3])}), which are not copied: delete them with qemu-img snapshot -d")
+    bitmaps = [str(each.get("name")) for each in data.get("bitmaps") or ()]
+    # Those of drover's own copies: after a cold move the next copy has the whole disk.
+    foreign = [each for each in bitmaps if not each.startswith(ownership.CHECKPOINT)]
+    if foreign and way == CONVERTED:
+        found.append(f"has bitmaps inside ({', '.join(foreign[:3])}), which are not copied: remove them with qemu-img bitmap --remove")
+    return found
+
+
+def snapshots(info: Mapping[str, Any]) -> list[str]:
+    """Return the names of the snapshots inside an image.
+
+    :param info: what read() returns.
+    """
+    return [str(each.get("name") or each.get("id")) for each in info.get("snapshots") or ()]

@@ -1,0 +1,175 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The images of a disk that lie over each other, and the merge of one into the next.
+
+Private to the collection. A merge may be cut off at any time: until it has ended, the upper image still has all that it had, so the
+disk has the same content, and the merge can be done again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from ansible.module_utils.basic import AnsibleModule
+
+from .._files import access
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, host_name, libvirt
+from .._libvirt.xml import parse
+from .._storage import backing
+from . import images
+
+#: Seconds between two looks at a merge.
+POLL = 0.25
+
+
+class StillMerging(LibvirtProblem):
+    """The time is over, and a merge still goes on."""
+
+
+def real(path: str) -> str:
+    """The path of a file without links.
+
+    :raises Unresponsive: its file system does not answer.
+    """
+    return access.call(os.path.realpath, path)
+
+
+def layers(path: str, image_format: str | None) -> list[str]:
+    """The images of a disk: that which the guest writes to first, then what is behind it.
+
+    :raises LibvirtProblem: they are not known.
+    """
+    found = backing.chain(path, image_format)
+    if found.troubles:
+        raise LibvirtProblem(f"the images of the disk {path} on {host_name()} are not known: {found.troubles[0]}")
+    return [path, *found.files]
+
+
+def position(chain: Sequence[str], image: str) -> int | None:
+    """Where an image is in a chain; None where it is not."""
+    wanted = real(image)
+    return next((number for number, each in enumerate(chain) if real(each) == wanted), None)
+
+
+def disk_of(root: Element, target: str) -> Element:
+    """The disk of a domain by its target.
+
+    :raises LibvirtProblem: there is none.
+    """
+    for element in root.findall("devices/disk"):
+        found = element.find("target")
+        if found is not None and found.get("dev") == target:
+            return element
+    raise LibvirtProblem(f"there is no disk {target} in the domain on {host_name()}")
+
+
+def file_of(element: Element) -> str | None:
+    """The image file of a disk, or of a layer of it."""
+    source = element.find("source")
+    return None if source is None else source.get("file")
+
+
+# -- of a domain that is off --------------------------------------------------------------------
+
+
+def merge_offline(module: AnsibleModule, upper: str | None, image: str, base: tuple[str, str], limit: float) -> None:
+    """Write what is in an image into the one behind it, and take it out of the chain; the file stays.
+
+    :param upper: the image over it; None where the domain writes to it, which is then to be defined with ``base``.
+    :param base: path and format of the image behind it.
+    :param limit: seconds that it may take.
+    :raises ImageProblem: it failed, or took too long.
+    :raises LibvirtProblem: another image is behind it.
+    """
+    found = images.image_info(module, image)
+    behind = found.get("full-backing-filename") or found.get("backing-filename")
+    if not behind or real(behind) != real(base[0]) or found.get("backing-filename-format") != base[1]:
+        raise LibvirtProblem(
+            f"{image} on {host_name()} is backed by {behind or 'nothing'} ({found.get('backing-filename-format') or 'no format named'}), not by "
+            f"{base[0]} ({base[1]}): somebody has changed it. Nothing was merged; look at it with qemu-img info"
+        )
+    images.commit(module, image, limit)
+    if upper is not None:
+        images.rebase(module, upper, base)
+
+
+# -- of a domain that runs ----------------------------------------------------------------------
+
+
+def job_of(domain: Any, target: str) -> dict[str, Any]:
+    """The block job of a disk, empty where there is none.
+
+    :raises libvirt.libvirtError: it is not known.
+    """
+    return dict(domain.blockJobInfo(target, 0) or {})
+
+
+def merge_live(domain: Any, target: str, image: str, base: str, deadline: float) -> None:
+    """The same while the guest runs and writes; a merge of an earlier run is gone on with.
+
+    :param target: of the disk.
+    :param image, base: paths.
+    :param deadline: of time.monotonic().
+    :raises StillMerging: it goes on.
+    :raises LibvirtProblem: another job is under way.
+    :raises libvirt.libvirtError: libvirt refuses.
+    """
+    active = _live(domain, target)
+    is_active = real(file_of(active) or "") == real(image)
+    wanted = libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_ACTIVE_COMMIT if is_active else libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_COMMIT
+    job = job_of(domain, target)
+    if job and job.get("type") != wanted:
+        raise LibvirtProblem(
+            f"another block job, such as a copy or a backup, works on the disk {target} on {host_name()}: wait for its end (virsh blockjob), then "
+            "run this again"
+        )
+    if not job:
+        flags = libvirt.VIR_DOMAIN_BLOCK_COMMIT_ACTIVE if is_active else 0
+        domain.blockCommit(target, _named(active, target, base), None if is_active else _named(active, target, image), 0, flags)
+    while True:
+        job = job_of(domain, target)
+        mirror = _live(domain, target).find("mirror") if is_active else None
+        if is_active and mirror is not None and mirror.get("ready") == "yes":
+            domain.blockJobAbort(target, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
+            return
+        if not job and mirror is None:
+            return
+        if time.monotonic() >= deadline:
+            done, of = job.get("cur", 0), job.get("end", 0)
+            share = f", {100 * done // of}% of it is done" if of else ""
+            raise StillMerging(
+                f"the disk {target} is still being merged on {host_name()}{share}. The guest goes on meanwhile. Run this again, which goes on with it"
+            )
+        time.sleep(POLL)
+
+
+def _live(domain: Any, target: str) -> Element:
+    return disk_of(parse(domain.XMLDesc(0)), target)
+
+
+def _named(disk: Element, target: str, image: str) -> str:
+    """How libvirt names a layer of a disk.
+
+    :raises LibvirtProblem: libvirt does not have it.
+    """
+    layer: Element | None = disk
+    wanted = real(image)
+    while layer is not None:
+        source = layer.find("source")
+        if source is not None and real(source.get("file") or "/") == wanted:
+            return f"{target}[{source.get('index')}]" if source.get("index") else image
+        layer = layer.find("backingStore")
+    raise LibvirtProblem(f"libvirt on {host_name()} does not show {image} as a part of the disk {target}")
+
+
+def text_of(problem: Exception) -> str:
+    """An error of libvirt's or of ours in words, without a full stop."""
+    text = binding.text_of(problem) if isinstance(problem, libvirt.libvirtError) else str(problem)
+    return text.rstrip(".")

@@ -1,0 +1,200 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Images in a pool of Ceph of which the disks of instances are clones: filled once, never written to again.
+
+Private to the collection. The name of such an image has the digits of the checksum of its file and a random end, so that it has one writer for
+ever: the build that has made it. When it is filled, that build makes the snapshot WHOLE, and only what has this snapshot is cloned. Names prove
+nothing of content: before its first clone of an image that another host has filled, a host compares the two. libvirt clones from the snapshot and
+protects it. Until then a note is on this host, and a lock which qemu-img has too, so that the next build here knows what was
+left by a build that was killed, and removes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from typing import Any
+
+from .._libvirt import binding, missing_drivers
+from .._libvirt.binding import LibvirtProblem, host_name, libvirt
+from .._libvirt.xml import parse
+from .._orders.records import Records
+from .._ownership import ownership
+from .._storage import rbd
+from .._storage.volumes import GIB, VOLUME, find_pool
+
+#: The snapshot of an image that is filled.
+WHOLE = "drover-whole"
+
+#: Ceph itself needs names shorter than 96.
+DIGITS = 64
+
+#: The endings of the notes of an image that is being filled, and of one whose content this host has seen to be right.
+_NOTE, _SEEN = ".image", ".image-seen"
+
+
+def can_clone(conn: Any, pool: str) -> bool:
+    """Whether disks in a pool can be clones."""
+    return parse(find_pool(conn, pool).XMLDesc(0)).get("type") == "rbd"
+
+
+def bring(conn: Any, pool: str, digits: str, file: str, file_format: str, size: int) -> str:
+    """The name of a whole image in a pool, which is filled from a file if there is none.
+
+    :param digits: of the checksum of the file.
+    :param size: of the image in bytes, as guests see it.
+    :raises LibvirtProblem: it cannot be made. Nothing is left of it, or the next build removes it.
+    """
+    records = Records()
+    found = find_pool(conn, pool)
+    name = f"{rbd.IMAGE}{digits[:DIGITS]}-{secrets.token_hex(4)}"
+    try:
+        records.prepare()
+        _drop_left(conn, records)
+        there = _whole(conn, found, records, digits, file, file_format)
+        if there is not None:
+            return there
+        lock = records.lock(_lock(name))
+        if lock is None:
+            raise LibvirtProblem(f"The image {name} on {host_name()} is being made by another process.")
+        try:
+            _write_note(records, name, pool)
+            try:
+                found.createXML(VOLUME.format(name=name, size=size), 0)
+                rbd.fill(conn, found, name, file, file_format, [lock])
+                # Another host may have been quicker.
+                there = _whole(conn, found, records, digits, file, file_format)
+                if there is None:
+                    rbd.make_snapshot(conn, found, name, WHOLE)
+                    _write_note(records, name, pool, _SEEN)
+            except BaseException:
+                _drop(conn, records, pool, name)
+                raise
+            if there is None:
+                ownership.drop_state(_note(records, name))
+            else:
+                _drop(conn, records, pool, name)
+        finally:
+            os.close(lock)
+        return there or name
+    except (libvirt.libvirtError, OSError) as exc:
+        why = binding.text_of(exc)
+        raise LibvirtProblem(f"The image {name} cannot be made in the storage pool {pool} on {host_name()}: {why}.") from exc
+
+
+def clone(conn: Any, pool: str, name: str, image: str) -> None:
+    """Make a volume as a clone of a whole image, and of its size.
+
+    :raises LibvirtProblem: it cannot be made.
+    """
+    found = find_pool(conn, pool)
+    try:
+        source = found.storageVolLookupByName(image)
+        found.createXMLFrom(VOLUME.format(name=name, size=source.info()[1]), source, 0)
+    except libvirt.libvirtError as exc:
+        raise LibvirtProblem(
+            f"The volume {name} of the storage pool {pool} cannot be cloned from {image} on {host_name()}: {binding.text_of(exc)}."
+        ) from exc
+
+
+def finish(conn: Any, pool: str, name: str, size_gb: int) -> bool:
+    """Make a clone as large as its disk.
+
+    :returns: whether it has data. A host that loses its power may leave a clone without its image.
+    :raises LibvirtProblem: it cannot have that size, or cannot be read.
+    """
+    found = find_pool(conn, pool)
+    try:
+        volume = found.storageVolLookupByName(name)
+        if volume.info()[1] < size_gb * GIB:
+            volume.resize(size_gb * GIB, 0)
+    except libvirt.libvirtError as exc:
+        raise LibvirtProblem(
+            f"The volume {name} of the storage pool {pool} cannot be made {size_gb} GiB large on {host_name()}: {binding.text_of(exc)}."
+        ) from exc
+    return not rbd.is_empty(conn, found, name)
+
+
+def _whole(conn: Any, pool: Any, records: Records, digits: str, file: str, file_format: str) -> str | None:
+    """Find a whole image whose content is that of the file."""
+    pool.refresh(0)
+    for name in sorted(each for each in pool.listVolumes() if each.startswith(f"{rbd.IMAGE}{digits[:DIGITS]}-")):
+        if WHOLE not in rbd.snapshots(conn, pool, name):
+            continue
+        if os.path.exists(_note(records, name, _SEEN)):
+            return name
+        if rbd.has_content(conn, pool, name, WHOLE, file, file_format):
+            _write_note(records, name, pool.name(), _SEEN)
+            return name
+    return None
+
+
+def kept(conn: Any) -> list[dict[str, Any]]:
+    """The images for clones in the pools of this host, which no cleaning removes: dicts path and reason."""
+    found = []
+    for pool in missing_drivers.listed(conn.listAllStoragePools, libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
+        if parse(pool.XMLDesc(0)).get("type") != "rbd":
+            continue
+        for name in sorted(each for each in pool.listVolumes() if each.startswith(rbd.IMAGE)):
+            try:
+                is_whole = WHOLE in rbd.snapshots(conn, pool, name)
+                reason = "only Ceph knows which disks are clones of it" if is_whole else "it is not whole: a build fills it, or was killed"
+            except LibvirtProblem as exc:
+                reason = str(exc).rstrip(".")
+            found.append({"path": f"{pool.name()}/{name}", "reason": reason})
+    return found
+
+
+# -- what a build that was killed has left --------------------------------------------------------
+
+
+def _drop_left(conn: Any, records: Records) -> None:
+    """Remove the images that builds of this host have begun to fill, if no process fills them any more."""
+    for each in sorted(os.listdir(records.folder)):
+        if not each.startswith(rbd.IMAGE) or not each.endswith(_NOTE):
+            continue
+        name = each[: -len(_NOTE)]
+        lock = records.lock(_lock(name))
+        if lock is None:
+            continue
+        try:
+            with open(_note(records, name), encoding="utf-8") as file:
+                pool = json.load(file)["pool"]
+            _drop(conn, records, pool, name)
+        except (OSError, ValueError, KeyError, TypeError):
+            # Another build has just removed it, or it was never written: then nothing was made.
+            continue
+        finally:
+            os.close(lock)
+
+
+def _drop(conn: Any, records: Records, pool: str, name: str) -> None:
+    """Remove an image that is not whole; the note stays as long as the image does. The caller has its lock."""
+    try:
+        found = find_pool(conn, pool)
+        found.refresh(0)
+        gone = name not in found.listVolumes()
+        if gone or WHOLE in rbd.snapshots(conn, found, name) or ownership.drop_image(conn, pool, name):
+            ownership.drop_state(_note(records, name))
+    except (LibvirtProblem, libvirt.libvirtError):
+        # Ceph does not let it go yet, as a program that was killed still counts as its user for a while.
+        return
+
+
+def _lock(name: str) -> str:
+    # The whole name is too long for that of a lock.
+    return f"image-{name.rpartition('-')[2]}"
+
+
+def _note(records: Records, name: str, ending: str = _NOTE) -> str:
+    return os.path.join(records.folder, name + ending)
+
+
+def _write_note(records: Records, name: str, pool: str, ending: str = _NOTE) -> None:
+    with open(_note(records, name, ending), "w", encoding="utf-8") as file:
+        json.dump({"pool": pool}, file)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,368 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The way to libvirt: guarded import, connections, and errors put in words.
+
+Private to the collection. Everything below raises :class:`LibvirtProblem`, whose text is one
+sentence for an operator; :func:`connect` turns it into the module's failure.
+
+Every call to libvirt ends: a libvirtd that hangs, as it does when storage hangs, takes connections and answers nothing,
+and libvirt itself knows no limit.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import socket
+import sys
+import threading
+import time
+import traceback
+import urllib.parse
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.common.respawn import (
+    has_respawned,
+    probe_interpreters_for_module,
+    respawn_module,
+)
+
+from .._files.limits import Late, within
+from . import machine, missing_drivers
+from .calls import Limited, Line
+
+try:
+    import libvirt
+except ImportError:
+    libvirt = None
+    LIBVIRT_IMPORT_ERROR: str | None = traceback.format_exc()
+else:
+    LIBVIRT_IMPORT_ERROR = None
+
+#: Seconds a connection may take to be made; a dead host behind SSH would take two minutes.
+CONNECT_TIMEOUT = 30
+
+#: Seconds within which sshd turns a connection away.
+TURNED_AWAY = 10
+
+#: Interpreters that distributions ship python3-libvirt for.
+SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/usr/bin/python3.9")
+
+#: Why a new value may not count yet: destinations are reached by what the store holds of them.
+_RECORDED = " Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it."
+
+is_local = machine.is_local
+
+_EVENT_LOOP = {"started": False}
+
+#: The last error of this thread, as libvirt reported it.
+_LAST = threading.local()
+
+
+class LibvirtProblem(Exception):
+    """Something about libvirt that an operator can act on; the text says what to do."""
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        #: libvirt's error code (VIR_ERR_*) where libvirt was the one to complain, else None.
+        self.code = code
+
+
+class LibvirtSilent(*((LibvirtProblem, libvirt.libvirtError) if libvirt else (LibvirtProblem,))):  # type: ignore[misc]  # without libvirt too
+    """libvirt did not answer in time, and nothing more is sent over that connection.
+
+    It is a libvirtError too, like a connection that breaks, so code that handles that one handles this one.
+    """
+
+    def __init__(self, message: str) -> None:
+        # Not libvirtError's, which takes the text of the last error of libvirt's.
+        Exception.__init__(self, message)  # pylint: disable=non-parent-init-called,super-init-not-called
+        self.code = self.err = None
+
+
+def host_name() -> str:
+    """The name of the machine that this runs on."""
+    return socket.gethostname()
+
+
+def missing_binding_message() -> str:
+    """What to tell somebody whose hypervisor has no Python binding of libvirt."""
+    return (
+        f"The Python binding of libvirt is missing on {host_name()} (for {sys.executable}): "
+        "install the package python3-libvirt there (it has this name on Debian, Ubuntu, RHEL and "
+        "Fedora), or point ansible_python_interpreter at a Python that has it, mostly /usr/bin/python3."
+    )
+
+
+def require_binding(module: AnsibleModule) -> None:
+    """Make sure that libvirt's binding is there; the system's Python is tried before giving up.
+
+    Ansible may run modules with a Python of a virtual environment, for which distributions ship
+    no binding. Does not return in that case: the module runs again under the system's Python.
+    """
+    if libvirt is not None:
+        return
+    if not has_respawned():
+        interpreter = probe_interpreters_for_module(list(SYSTEM_PYTHONS), "libvirt")
+        if interpreter:
+            respawn_module(interpreter)
+    module.fail_json(msg=missing_binding_message(), exception=LIBVIRT_IMPORT_ERROR)
+
+
+def canonical_uuid(text: str) -> str:
+    """Return a uuid as libvirt writes it, from any spelling.
+
+    :raises ValueError: it is none.
+    """
+    return str(uuid.UUID(text))
+
+
+def domain_uuid(module: AnsibleModule, text: str, done: str) -> str:
+    """Return the uuid of a domain as libvirt writes it; the module fails where it is none.
+
+    :param done: what was not done, such as started.
+    """
+    found = ""
+    try:
+        found = canonical_uuid(text)
+    except ValueError:
+        module.fail_json(msg=f"{text!r} is not the uuid of a domain: nothing was {done}.")
+    return found
+
+
+def silence() -> None:
+    """Keep libvirt from printing each error to stderr by itself; errors arrive as exceptions."""
+    if libvirt is not None:
+        libvirt.registerErrorHandler(_swallow, None)
+
+
+def _swallow(context: Any, error: Any) -> None:
+    """An error handler that prints nothing: see :func:`silence`."""
+    _LAST.error = error
+
+
+def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of libvirt's whose exceptions always have what libvirt said.
+
+    The binding reads the error only when it makes its exception, and what Python frees of libvirt's in between clears it.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        _LAST.error = None
+        try:
+            return function(*args, **kwargs)
+        except libvirt.libvirtError as exc:
+            # Cleared in the middle of the reading, it has no code.
+            if not (exc.err and exc.err[0]) and _LAST.error is not None:
+                exc.err, exc.args = _LAST.error, (_LAST.error[2],)
+            raise
+
+    return call
+
+
+def is_system(conn: Any) -> bool:
+    """Whether a connection is to the system daemon of libvirt, with its folders below /var/lib/libvirt."""
+    try:
+        return urllib.parse.urlsplit(conn.getURI()).path == "/system"
+    except (ValueError, libvirt.libvirtError):
+        return False
+
+
+def quiet_uri(uri: str) -> str:
+    """``uri`` with SSH's questions switched off, so that a missing key fails rather than hangs."""
+    parts = urllib.parse.urlsplit(uri)
+    if "+ssh" not in parts.scheme or "no_tty=" in parts.query:
+        return uri
+    query = parts.query + ("&" if parts.query else "") + "no_tty=1"
+    return urllib.parse.urlunsplit((parts.scheme, parts.netloc, parts.path, query, parts.fragment))
+
+
+def uri_host(uri: str) -> str:
+    """The host that ``uri`` names, or this machine's name."""
+    try:
+        return urllib.parse.urlsplit(uri).hostname or host_name()
+    except ValueError:
+        return host_name()
+
+
+def start_event_loop() -> None:
+    """Run libvirt's event loop in a daemon thread, which keep-alive messages need.
+
+    Call it after forking, never before: threads do not survive a fork.
+    """
+    if _EVENT_LOOP["started"]:
+        return
+    libvirt.virEventRegisterDefaultImpl()
+    _EVENT_LOOP["started"] = True
+    threading.Thread(target=_run_events, name="libvirt-events", daemon=True).start()
+
+
+def _run_events() -> None:
+    while True:
+        try:
+            libvirt.virEventRunDefaultImpl()
+        except libvirt.libvirtError:
+            return
+
+
+def text_of(error: object) -> str:
+    """The text of a libvirt error on one line, without libvirt's own prefix for oddities."""
+    text = " ".join(str(error).split())
+    for prefix in ("internal error: ", "operation failed: "):
+        if text.startswith(prefix):
+            text = text[len(prefix) :]
+    return text.rstrip(".")
+
+
+def code_of(error: object) -> int | None:
+    """libvirt's error code of an exception, or None."""
+    getter = getattr(error, "get_error_code", None)
+    return getter() if getter else None
+
+
+def is_unsupported(error: object) -> bool:
+    """Whether the driver does not have a call, or not with these flags."""
+    return code_of(error) in (libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED)
+
+
+def domain_of(error: object) -> int | None:
+    """The part of libvirt that an error comes from (VIR_FROM_*), or None."""
+    getter = getattr(error, "get_error_domain", None)
+    return getter() if getter else None
+
+
+def number_of(error: object) -> int | None:
+    """The error number of the system (errno) that an error of libvirt's is about, or None."""
+    return error.get_int1() if code_of(error) == libvirt.VIR_ERR_SYSTEM_ERROR else None  # type: ignore[attr-defined]  # it is libvirt's
+
+
+def is_pool_busy(error: object) -> bool:
+    """Whether the trouble with a storage pool may be over soon: somebody starts, stops or refreshes it, or makes a volume in it.
+
+    libvirt has no code of its own for this, and its words are of the language of its host. What programs such as qemu-img say has another
+    domain.
+    """
+    codes = (libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INTERNAL_ERROR)
+    is_gone = code_of(error) == libvirt.VIR_ERR_NO_STORAGE_POOL
+    return is_gone or (code_of(error) in codes and domain_of(error) == libvirt.VIR_FROM_STORAGE)
+
+
+def opened_again(uri: str, opening: Callable[[], Any]) -> Any:
+    """Open a connection; over SSH up to three times: sshd turns some away when many knock at once (MaxStartups).
+
+    :raises LibvirtProblem: it cannot be made.
+    """
+    for pause in (1, 2):
+        begun = time.monotonic()
+        try:
+            return opening()
+        except LibvirtProblem as exc:
+            # One that was turned away ends at once.
+            turned_away = "+ssh" in uri and exc.code == libvirt.VIR_ERR_SYSTEM_ERROR and time.monotonic() - begun < TURNED_AWAY
+            if not turned_away:
+                raise
+        time.sleep(pause)
+    return opening()
+
+
+def open_connection(uri: str, keepalive: bool = False, seconds: float | None = None) -> Limited:
+    """Open ``uri`` within so many seconds (CONNECT_TIMEOUT by default) and return the connection, all of whose calls end (:class:`Limited`).
+
+    With ``keepalive`` a peer that goes silent makes calls fail after about 25 seconds (needs :func:`start_event_loop`). Raises
+    :class:`LibvirtProblem`.
+    """
+    if libvirt is None:
+        raise LibvirtProblem(missing_binding_message())
+    silence()
+    seconds = seconds or CONNECT_TIMEOUT
+    try:
+        _port = urllib.parse.urlsplit(uri).port
+    except ValueError as exc:
+        raise LibvirtProblem(
+            f"{uri!r} is not a libvirt URI ({exc}); it looks like qemu:///system, with an IPv6 address like qemu+ssh://root@[fd00::20]/system."
+        ) from exc
+    try:
+        conn = within(seconds, lambda: libvirt.open(uri if is_local(uri) else quiet_uri(uri)))
+    except libvirt.libvirtError as exc:
+        raise LibvirtProblem(_connect_message(uri, exc), code_of(exc)) from exc
+    except Late:
+        raise LibvirtProblem(_late_message(uri, seconds)) from None
+    if keepalive and _EVENT_LOOP["started"]:
+        try:
+            conn.setKeepAlive(5, 5)
+        except libvirt.libvirtError:
+            # A driver that needs no connection (test:///) or an old daemon: nothing to keep alive.
+            pass
+    explain = functools.partial(missing_drivers.explain, local=is_local(uri))
+    return Limited(conn, Line(uri_host(uri), LibvirtSilent, _classes(), _kept, is_pool_busy, conn, explain))
+
+
+def _classes() -> tuple[type, ...]:
+    """Those of all that libvirt hands out."""
+    return tuple(each for name, each in vars(libvirt).items() if isinstance(each, type) and name.startswith("vir"))
+
+
+def _late_message(uri: str, seconds: float) -> str:
+    if is_local(uri):
+        return (
+            f"libvirt on {host_name()} ({uri}) takes connections, but did not answer within {seconds} s: look whether "
+            "storage hangs there, and restart libvirtd (its guests run on)."
+        )
+    return (
+        f"libvirt at {uri} did not answer within {seconds} s, asked from {host_name()}: "
+        f"check that {uri_host(uri)} is up and reachable from here."
+    )
+
+
+def _connect_message(uri: str, error: Exception) -> str:
+    text, where = text_of(error), host_name()
+    code, number = code_of(error), number_of(error)
+    if number in (errno.ECONNREFUSED, errno.ENOENT, errno.EHOSTUNREACH, errno.ENETUNREACH):
+        if is_local(uri):
+            return (
+                f"libvirt is not running on {where} (URI {uri}): {text}. Start it there "
+                "(systemctl start libvirtd, or virtqemud.socket where the daemons are split), or correct the URI."
+            )
+        return f"libvirt at {uri} does not answer {where}: {text}. Start libvirtd on {uri_host(uri)}, or correct the URI."
+    if code in (libvirt.VIR_ERR_NO_CONNECT, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_CONFIG_UNSUPPORTED) or (
+        domain_of(error) == libvirt.VIR_FROM_URI
+    ):
+        return f"{uri!r} is not a libvirt URI that {where} can use ({text}); a hypervisor's own is qemu:///system."
+    if number in (errno.EACCES, errno.EPERM) or code in (
+        libvirt.VIR_ERR_AUTH_FAILED,
+        libvirt.VIR_ERR_AUTH_CANCELLED,
+        libvirt.VIR_ERR_AUTH_UNAVAILABLE,
+        libvirt.VIR_ERR_ACCESS_DENIED,
+    ):
+        return f"libvirt at {uri} refused {where}: {text}. Run with become: true, or add the user to group libvirt."
+    if "+ssh" in uri:
+        return (
+            f"No SSH connection from {where} to libvirt at {uri}: {text}. Check with: virsh -c '{uri}' uri. If its SSH refuses, give the SSH key of "
+            f"{where} access.{_RECORDED}"
+        )
+    return f"Cannot connect to libvirt at {uri} from {where}: {text}."
+
+
+def connect(module: AnsibleModule, uri: str) -> Limited:
+    """A connection to ``uri``, or the module's failure in words."""
+    require_binding(module)
+    try:
+        return open_connection(uri)
+    except LibvirtProblem as exc:
+        module.fail_json(msg=str(exc))
+        raise
+
+
+def close(conn: Any) -> None:
+    """Close a connection that may be None or already broken."""
+    if conn is None:
+        return
+    try:
+        conn.close()
+    except libvirt.libvirtError:
+        pass

@@ -1,0 +1,222 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Objects of libvirt's whose calls end; how long each may take is here and nowhere else.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .._files.limits import Late, is_limited, within
+
+#: Seconds that a call may take.
+CALL_TIMEOUT = 60
+
+#: Those that may take longer, or no time at all (0: they only read what this process has). None is for as long as it
+#: takes: who migrates watches that from the side.
+CALL_TIMEOUTS = {
+    "name": 0,
+    "UUIDString": 0,
+    "close": 10,
+    # libvirt calls the QEMU of each running domain, and starts each emulator that it does not know yet.
+    "getAllDomainStats": 120,
+    "domainListGetStats": 120,
+    "getCapabilities": 120,
+    "getDomainCapabilities": 120,
+    # libvirt waits for the guest's agent for a minute before it presses the power button.
+    "shutdown": 120,
+    "reboot": 120,
+    # A guest starts; on huge pages all of its memory is cleared first.
+    "createWithFlags": 180,
+    # The memory that was saved is read first; a pool or a volume is made.
+    "create": 900,
+    "createXML": 900,
+    "createXMLFrom": 900,
+    # The memory of a large guest is given back, and its devices are reset.
+    "destroy": 180,
+    # Every image of a pool is opened, and who asks about a pool or its volumes waits for that.
+    "refresh": 300,
+    "storagePoolCreateXML": 300,
+    "listAllStoragePools": 300,
+    "numOfStoragePools": 300,
+    "storagePoolLookupByName": 300,
+    "storageVolLookupByName": 300,
+    "storageVolLookupByPath": 300,
+    # A large file goes at the speed of its file system.
+    "delete": 600,
+    # What was sent reaches the disk; libvirt answers when all of it has.
+    "finish": 900,
+    # From one piece to the next.
+    "sendAll": 120,
+    "sparseSendAll": 120,
+    # The guest freezes its file systems, and a new image is made for each disk.
+    "snapshotCreateXML": 300,
+    # An image is made for each disk.
+    "backupBegin": 300,
+    # The memory of the guest is read; what the guest still writes reaches the merged image.
+    "revertToSnapshot": 900,
+    "blockJobAbort": 180,
+    "migrateToURI3": None,
+}
+
+#: What a hypervisor can do. libvirt may start each emulator for an answer, and where KVM is broken it does so for each call again, which takes
+#: seconds. So each is called once over a connection, and a refusal is kept too.
+CAPABILITIES = ("getCapabilities", "getDomainCapabilities", "compareHypervisorCPU", "baselineHypervisorCPU")
+
+#: Of these the limit is for what they call back: they go on for as long as something moves.
+BY_PIECES = ("sendAll", "sparseSendAll")
+
+#: libvirt refuses these calls while it makes a volume of the same pool for another call, and has not begun anything then.
+POOL_CALLS = ("createXML", "createXMLFrom", "refresh")
+#: Seconds that a call waits for the end of that, the same if the pool is not active (it may be starting), and between two tries.
+POOL_PATIENCE, POOL_STARTS, POOL_PAUSE = 60, 3, 0.25
+
+
+class Line:
+    """The calls over one connection.
+
+    :param host: whose libvirt it is.
+    :param error: the exception for one that does not answer in time, made of a sentence.
+    :param classes: of the objects that libvirt hands out.
+    :param busy: whether an exception may mean that a storage pool is busy.
+    :param kept: makes of a function one whose exceptions have what libvirt said, see _libvirt.
+    :param explain: returns better words for the failure of a call than libvirt's, or None; called with the name of the call, the exception, the host
+        and what makes another call.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        error: Callable[[str], Exception],
+        classes: tuple[type, ...],
+        kept: Callable[[Callable[..., Any]], Callable[..., Any]],
+        busy: Callable[[Exception], bool],
+        conn: Any,
+        explain: Callable[[str, Exception, str, Callable[..., Any]], str | None],
+    ) -> None:
+        self._host, self._error, self._classes, self._kept, self._busy = host, error, classes, kept, busy
+        self._conn, self._explain = conn, explain
+        #: The answers of CAPABILITIES, or the exceptions, by call and arguments; guests are checked in several threads.
+        self._known: dict[str, tuple[Any, Exception | None]] = {}
+        self._asking = threading.Lock()
+        #: What there is to say of it, once it did not answer.
+        self._silent: str | None = None
+
+    def call(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What a method of that name returns, given as a function. It waits for other work in the same storage pool."""
+        if name not in CAPABILITIES:
+            return self._patient(name, function, args, kwargs)
+        question = repr((name, args, sorted(kwargs.items())))
+        with self._asking:
+            if question not in self._known:
+                try:
+                    self._known[question] = (self._patient(name, function, args, kwargs), None)
+                except Exception as exc:
+                    if self._silent:
+                        raise
+                    self._known[question] = (None, exc)
+            answer, problem = self._known[question]
+        if problem is not None:
+            raise problem
+        return answer
+
+    def _patient(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        begun = time.monotonic()
+        while True:
+            try:
+                return self._call(name, function, args, kwargs)
+            except Exception as exc:
+                pool: Any = getattr(function, "__self__", None)
+                if name not in POOL_CALLS or not hasattr(pool, "isActive") or not self._busy(exc):
+                    words = self._explain(name, exc, self._host, self._ask)
+                    if words is not None:
+                        exc.args = (words,)
+                    raise
+                waited = time.monotonic() - begun
+                if waited >= POOL_PATIENCE:
+                    exc.args = (
+                        f"the storage pool {pool.name()} on {self._host} was busy for {POOL_PATIENCE} s, and nothing was done there ({exc}): run this "
+                        "again when that has ended, or look whether its storage hangs",
+                    )
+                    raise
+                if waited >= POOL_STARTS and not self._call("isActive", pool.isActive, (), {}):
+                    raise
+            time.sleep(POOL_PAUSE)
+
+    def _ask(self, name: str, *args: Any) -> Any:
+        """Return what the connection answers to a call."""
+        return self._call(name, getattr(self._conn, name), args, {})
+
+    def _call(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        limit = CALL_TIMEOUTS.get(name, CALL_TIMEOUT)
+        if limit == 0:
+            return function(*args, **kwargs)
+        if self._silent:
+            raise self._error(self._silent)
+        function = self._kept(function)
+        # Where all that is done together has a limit, no call needs its own.
+        if limit is None or is_limited():
+            return self.limited(function(*args, **kwargs))
+        alive = None
+        if name in BY_PIECES:
+            args, alive = _with_beat(args)
+        try:
+            return self.limited(within(limit, lambda: function(*args, **kwargs), alive))
+        except Late:
+            self._silent = silent = (
+                f"libvirt on {self._host} did not answer within {limit} s ({name}): look whether libvirtd or storage hangs there"
+            )
+            raise self._error(silent) from None
+
+    def limited(self, value: Any) -> Any:
+        """``value`` with the objects of libvirt's in it limited too."""
+        if isinstance(value, self._classes):
+            return Limited(value, self)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.limited(each) for each in value)
+        return value
+
+
+class Limited:
+    """An object of libvirt's, all of whose calls end, and those of the objects that it returns.
+
+    After one that did not answer in time nothing more is sent, and each raises the same error at once.
+    """
+
+    __slots__ = ("_object", "_line")
+
+    def __init__(self, obj: Any, line: Line) -> None:
+        self._object, self._line = obj, line
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._object, name)
+        if not callable(found):
+            return found
+        return lambda *args, **kwargs: self._line.call(name, found, [_bare(each) for each in args], kwargs)
+
+
+def _bare(argument: Any) -> Any:
+    if isinstance(argument, list):
+        return [_bare(each) for each in argument]
+    return argument._object if isinstance(argument, Limited) else argument
+
+
+def _with_beat(args: Sequence[Any]) -> tuple[list[Any], Callable[[], float]]:
+    """(The arguments, what says when one of the functions among them was last called)."""
+    last = [time.monotonic()]
+
+    def with_beat(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            last[0] = time.monotonic()
+            return function(*given)
+
+        return call
+
+    return [with_beat(each) if callable(each) else each for each in args], lambda: last[0]

@@ -1,0 +1,149 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The drivers that libvirt of a host lacks, by the codes of its answers.
+
+Private to the collection.
+
+A driver that is missing answers VIR_ERR_NO_SUPPORT. With split daemons each driver is a daemon, and without its socket libvirt says
+VIR_ERR_SYSTEM_ERROR of VIR_FROM_RPC with the errno.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from .._files import system
+from . import drivers
+from .xml import parse
+
+try:
+    import libvirt
+except ImportError:
+    libvirt = None
+
+#: Hypervisors whose drivers for storage and the rest are loaded beside their own; others, such as libvirt's test driver, have them built in.
+_HYPERVISORS = ("QEMU", "LXC", "Xen")
+#: Folders of the programs of daemons.
+_PROGRAMS = ("/usr/sbin", "/sbin", "/usr/bin")
+_ABSENT = (errno.ENOENT, errno.ECONNREFUSED)
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether the answer to a call says that its driver is not there, or is a daemon that does not run."""
+    if libvirt is None or not isinstance(error, libvirt.libvirtError):
+        return False
+    return _is_unsupported(error) or _is_absent(error)
+
+
+def _is_unsupported(error: Any) -> bool:
+    return bool(error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT)
+
+
+def _is_absent(error: Any) -> bool:
+    return bool(
+        error.get_error_code() == libvirt.VIR_ERR_SYSTEM_ERROR
+        and error.get_error_domain() == libvirt.VIR_FROM_RPC
+        and error.get_int1() in _ABSENT
+    )
+
+
+def has_nothing(driver: str, error: Exception) -> bool:
+    """Whether this machine can have nothing of a driver, by the answer to a call: libvirt has not loaded it, or its daemon is not installed.
+
+    A daemon that only does not run may know of pools.
+    """
+    if not is_missing(error):
+        return False
+    return _is_unsupported(error) or not any(
+        os.access(os.path.join(folder, drivers.DRIVERS[driver].daemon), os.X_OK) for folder in _PROGRAMS
+    )
+
+
+def listed(call: Callable[..., Sequence[Any]], *arguments: Any) -> Sequence[Any]:
+    """Return what a call lists: a host without the driver has nothing of it.
+
+    :raises libvirt.libvirtError: the driver is there and does not list it.
+    """
+    try:
+        return call(*arguments)
+    except Exception as exc:
+        if not is_missing(exc):
+            raise
+        return ()
+
+
+def read(conn: Any, local: bool) -> dict[str, Any]:
+    """Return the facts ``missing_drivers`` and ``missing_pool_types`` of hypervisor_info, by one call for each driver.
+
+    :param local: whether the hypervisor is this machine, so that its distribution is known.
+    """
+    if conn.getType() not in _HYPERVISORS:
+        return {"missing_drivers": [], "missing_pool_types": None}
+    systems, version = system.names() if local else set(), conn.getLibVersion()
+    found = (_missing(lambda call, *arguments: getattr(conn, call)(*arguments), name, version, systems) for name in drivers.DRIVERS)
+    missing = [each for each in found if each]
+    has_storage = all(each["driver"] != "storage" for each in missing)
+    return {"missing_drivers": missing, "missing_pool_types": _missing_pool_types(conn, version, systems) if has_storage else None}
+
+
+def _missing_pool_types(conn: Any, version: int, systems: Iterable[str]) -> dict[str, str] | None:
+    """Return the types of storage pools that libvirt cannot have for lack of a package: type -> package; None where it does not tell."""
+    try:
+        root = parse(conn.getStoragePoolCapabilities(0))
+    except (libvirt.libvirtError, AttributeError, ValueError):
+        # Before libvirt 5.2.
+        return None
+    names = sorted(each.get("type") or "" for each in root.iter("pool") if each.get("supported") == "no")
+    return {name: drivers.package(f"storage-{name}", version, systems) for name in names if name}
+
+
+def _missing(ask: Callable[..., Any], name: str, version: int, systems: Iterable[str]) -> dict[str, str | None] | None:
+    """Return the item of missing_drivers of a driver; None where the driver is there, or does not tell."""
+    driver = drivers.DRIVERS[name]
+    try:
+        ask(driver.probe, *driver.arguments)
+    except libvirt.libvirtError as exc:
+        if is_missing(exc):
+            return {
+                "driver": name,
+                "package": drivers.package(name, version, systems),
+                "daemon": None if _is_unsupported(exc) else driver.daemon,
+            }
+    return None
+
+
+def explain(call: str, error: Exception, host: str, ask: Callable[..., Any], local: bool) -> str | None:
+    """Return better words for a call that failed for lack of a driver, with the package to install; None where it failed for another reason.
+
+    :param call: its name; :param ask: makes another call over the connection, by name.
+    """
+    if libvirt is None or not isinstance(error, libvirt.libvirtError):
+        return None
+    own = next((name for name, driver in drivers.DRIVERS.items() if driver.calls.fullmatch(call) and driver.probe != call), None)
+    suspects = _other_drivers(error) if own is None else (own,) if is_missing(error) else ()
+    try:
+        if not suspects or ask("getType") not in _HYPERVISORS:
+            return None
+        version, systems = ask("getLibVersion"), system.names() if local else set()
+        # Some calls are newer than the libvirt that is there, and their driver is there all the same.
+        lacking = [each for each in (_missing(ask, name, version, systems) for name in suspects) if each]
+    except libvirt.libvirtError:
+        return None
+    if not lacking:
+        return None
+    found = "; ".join(f"libvirt on {host} has no {each['driver']} driver: {drivers.lower(drivers.remedy(each))}" for each in lacking)
+    return found if own else f"{str(error).rstrip('.')} ({found})"
+
+
+def _other_drivers(error: Any) -> Iterable[str]:
+    """Return the drivers that libvirt itself may not have found during a call, as for a guest that starts with a virtual network."""
+    if error.get_error_code() == libvirt.VIR_ERR_NO_CONNECT:
+        # What it has no driver for, such as network:///system.
+        found = (error.get_str2() or "").partition(":")[0]
+        return (found,) if found in drivers.DRIVERS else ()
+    return tuple(drivers.DRIVERS) if _is_absent(error) else ()

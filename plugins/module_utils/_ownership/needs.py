@@ -1,0 +1,445 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What of a hypervisor's files somebody needs.
+
+Private to the collection. Nothing is taken for free because it could not be read: what may be behind it is
+not known then, and that is a doubt about every file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .._domain.mentions import IMAGE, OTHER, PLAIN, Mentions
+from .._domain.texts import texts_of
+from .._files import access, block_devices, mounts
+from .._libvirt import binding, missing_drivers
+from .._libvirt.binding import libvirt
+from .._libvirt.xml import child_text, parse
+from .._storage import backing
+from .._storage.shared_storage import FOLDER_POOLS
+
+#: Seconds to read the headers of all images in one folder.
+FOLDER_LIMIT = 120
+
+#: Who needs a file, and how.
+Need = tuple[str, str]
+
+USES = "uses it"
+
+#: Who needs a file of which no more is known than that another hypervisor does.
+ELSEWHERE: Need = ("a domain of another hypervisor", USES)
+
+#: In place of the number of a file system: of a block device by its own number.
+DEVICE = -1
+
+#: What libvirt says of what is not there, by kind.
+_GONE = ("VIR_ERR_NO_DOMAIN", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_STORAGE_VOL")
+
+
+@dataclass
+class Sighting:
+    """One look at a path, by way of all links: its real path, what is there, and whether the path itself is a link."""
+
+    real: str
+    status: os.stat_result | None
+    is_link: bool
+
+    @property
+    def inode(self) -> tuple[int, int] | None:
+        """What is the same for all names of one file or block device; None where nothing is there."""
+        if self.status is not None and stat.S_ISBLK(self.status.st_mode):
+            # Each node of a device has an inode of its own.
+            return (DEVICE, self.status.st_rdev)
+        return None if self.status is None else (self.status.st_dev, self.status.st_ino)
+
+
+def elsewhere_of(paths: Iterable[Any]) -> dict[str, Need]:
+    """Return what other hosts need or may need, by path.
+
+    :param paths: each a path, or a dict path, who and how (the words for both).
+    """
+    return {
+        **{each: ELSEWHERE for each in paths if isinstance(each, str)},
+        **{each["path"]: (each["who"], each["how"]) for each in paths if not isinstance(each, str)},
+    }
+
+
+def look(path: str) -> Sighting:
+    """The Sighting of a path.
+
+    :raises OSError: it cannot be looked at.
+    :raises Unresponsive: its file system does not answer.
+    """
+    return access.call(_look, path)
+
+
+def _look(path: str) -> Sighting:
+    real, is_link = os.path.realpath(path), os.path.islink(path)
+    try:
+        return Sighting(real, os.stat(real), is_link)
+    except OSError as exc:
+        if exc.errno in (errno.ENOENT, errno.ENOTDIR):
+            return Sighting(real, None, is_link)
+        raise
+
+
+def folder_of(pool: Any) -> str | None:
+    """The folder of a storage pool whose volumes are files in it, None of others.
+
+    :raises libvirt.libvirtError: it cannot be read.
+    """
+    root = parse(pool.XMLDesc(0))
+    return child_text(root, "target/path") if root.get("type") in FOLDER_POOLS else None
+
+
+def volume_path(conn: Any, pool: str, volume: str) -> str:
+    """The path of a volume of this host.
+
+    :raises libvirt.libvirtError: it is not known: libvirt does not have the pool or the volume, and no such file is there.
+    """
+    found = conn.storagePoolLookupByName(pool)
+    try:
+        return found.storageVolLookupByName(volume).path()
+    except libvirt.libvirtError:
+        # A pool that is stopped, or was not refreshed since: the file is where it would be then.
+        folder = folder_of(found)
+        if folder is None or not access.call(os.path.exists, os.path.join(folder, volume)):
+            raise
+        return os.path.join(folder, volume)
+
+
+def is_gone(error: Exception) -> bool:
+    """Whether libvirt says that what was looked for does not exist."""
+    return binding.code_of(error) in {getattr(libvirt, name) for name in _GONE}
+
+
+class Needs:
+    """What the domains of this host need, and what the images lying around are backed by.
+
+    :param conn: libvirt of this host.
+    :param but: the uuid of the instance whose own needs do not count.
+    :param elsewhere: paths that instances of other hosts need, see elsewhere_of().
+    :param layers: real paths of images of that instance; what they are backed by does not count either.
+    :param missing: a disk that is not there is a doubt about every file, as it may be backed by any.
+    """
+
+    def __init__(
+        self, conn: Any, but: str | None = None, elsewhere: Iterable[Any] = (), layers: Iterable[str] = (), missing: bool = True
+    ) -> None:
+        self._missing = missing
+        self._conn, self._layers = conn, set(layers)
+        self._real: dict[str, Need] = {}
+        self._inodes: dict[Any, Need] = {}
+        #: A path on each device that has a needed file, by the number of the device.
+        self.devices: dict[int, str] = {}
+        #: The block devices that are needed, by their real paths.
+        self.block_devices: dict[str, Need] = {}
+        self._folders: dict[str, str] = {}
+        self._followed: set[tuple[str, str]] = set()
+        self._doubts: list[str] = []
+        self._words: list[tuple[str, str]] = []
+        # Texts that name what is no file of this host, each with who has it.
+        self._texts: list[tuple[str, str]] = []
+        self._near: set[str] = set()
+        self._scanned: set[str] = set()
+        self._written: list[tuple[str, set[Any]]] = []
+        self._writers: dict[Any, str] | None = None
+        # What is on the network is no file here.
+        for path, need in elsewhere_of(elsewhere).items():
+            if os.path.isabs(path):
+                self._note(path, need, PLAIN)
+        for domain in conn.listAllDomains(0):
+            try:
+                if domain.UUIDString() != but:
+                    self._note_domain(domain)
+            except libvirt.libvirtError as exc:
+                if not is_gone(exc):
+                    self._doubts.append(f"what another domain of this host uses cannot be read ({binding.text_of(exc)})")
+            except ValueError as exc:
+                self._doubts.append(f"what another domain of this host uses cannot be read ({exc})")
+        for path, device in block_devices.loop_files():
+            self._note(path, (f"the loop device {device}", USES), OTHER)
+        for path in mounts.swap_files():
+            self._note(path, ("the swap space", USES), OTHER)
+        self._note_pools()
+
+    def _note_domain(self, domain: Any) -> None:
+        name, mentions = domain.name(), Mentions()
+        for text in texts_of(domain):
+            mentions.add(text)
+            self._texts.append((text, f"the domain {name} {USES}"))
+        self._written.append((name, mentions.written))
+        for path, kind in mentions.paths.items():
+            self._note(path, (f"the domain {name}", USES), kind, path in mentions.meant - mentions.folders)
+        for (pool, volume), kind in mentions.volumes.items():
+            self._note_volume(pool, volume, name, kind)
+        for folder in mentions.folders:
+            self._note_folder(folder, f"the domain {name} is given its folder {folder}")
+        self._words += [(word, f"an argument for the QEMU of the domain {name} may mean it") for word in mentions.words]
+
+    def _note_volume(self, pool: str, volume: str, name: str, kind: int) -> None:
+        try:
+            self._note(volume_path(self._conn, pool, volume), (f"the domain {name}", USES), kind)
+        except libvirt.libvirtError as exc:
+            unknown = f"it is not known which file the volume {pool}/{volume} of the domain {name} is ({binding.text_of(exc)})"
+            # Its file may have any name where its pool is not of files.
+            if kind == IMAGE:
+                self._doubts.append(unknown)
+            else:
+                self._words.append((volume, unknown))
+
+    def _note_folder(self, folder: str, reason: str) -> None:
+        try:
+            self._folders.setdefault(look(folder).real, reason)
+        except (OSError, access.Unresponsive) as exc:
+            self._doubts.append(f"{folder} cannot be looked at ({backing.reason_of(exc)})")
+
+    def _note_pools(self) -> None:
+        try:
+            pools = self._conn.listAllStoragePools(0)
+        except libvirt.libvirtError as exc:
+            if not missing_drivers.has_nothing("storage", exc):
+                self._doubts.append(f"the storage pools of this host cannot be read ({binding.text_of(exc)})")
+            return
+        for pool in pools:
+            try:
+                path = folder_of(pool)
+            except libvirt.libvirtError as exc:
+                if not is_gone(exc):
+                    self._doubts.append(f"a storage pool of this host cannot be read ({binding.text_of(exc)})")
+                continue
+            if path:
+                self._near.add(path)
+
+    def _note(self, path: str, need: Need, kind: int, folders: bool = False) -> None:
+        """Remember a file and everything behind it.
+
+        :param folders: of a folder remember all that is in it.
+        """
+        left = [(path, kind)]
+        while left:
+            path, kind = left.pop()
+            try:
+                found = look(path)
+            except (OSError, access.Unresponsive) as exc:
+                self._real.setdefault(path, need)
+                if kind != OTHER:
+                    self._doubt(f"{path} cannot be looked at ({backing.reason_of(exc)})", need)
+                continue
+            self._real.setdefault(found.real, need)
+            if found.status is None:
+                if kind == IMAGE and self._missing:
+                    self._doubt(f"{path} is not there, so what it is backed by is not known", need)
+                continue
+            if folders and stat.S_ISDIR(found.status.st_mode) and found.real != "/":
+                self._folders.setdefault(found.real, f"{need[0]} uses its folder {path}")
+            if stat.S_ISBLK(found.status.st_mode):
+                self._inodes.setdefault(found.inode, need)
+                self.block_devices.setdefault(found.real, need)
+            if not stat.S_ISREG(found.status.st_mode):
+                continue
+            self._inodes.setdefault(found.inode, need)
+            self.devices.setdefault(found.status.st_dev, found.real)
+            if kind != OTHER:
+                self._near.add(os.path.dirname(found.real))
+            # By another folder what is behind it may be another file too.
+            if (os.path.dirname(path), found.real) not in self._followed:
+                self._followed.add((os.path.dirname(path), found.real))
+                left += [(behind, kind) for behind in self._behind(path, need, kind)]
+
+    def _behind(self, path: str, need: Need, kind: int) -> list[str]:
+        try:
+            references = self._references_of(path)
+        except (OSError, access.Unresponsive) as exc:
+            if kind != OTHER:
+                self._doubt(f"what {path} is backed by cannot be read ({backing.reason_of(exc)})", need)
+            return []
+        self._words += [(each.words, " ".join(need)) for each in references if each.words is not None]
+        self._texts += [(image, " ".join(need)) for each in references for image in each.rbd]
+        return [behind for each in references for behind in each.paths]
+
+    def _references_of(self, path: str) -> list[backing.Reference]:
+        try:
+            return access.call(backing.references_of, path)
+        except PermissionError:
+            found = backing.by_libvirt(self._conn, path)
+            if found is None:
+                raise
+            return found
+
+    def _doubt(self, what: str, need: Need) -> None:
+        self._doubts.append(f"{what}, and {' '.join(need).replace(' it', ' that')}")
+
+    # -- what lies around --------------------------------------------------------------------
+
+    def look_around(self, folders: Iterable[str]) -> None:
+        """Take up what images in these folders are backed by, and those in the folders of domains' disks and of pools."""
+        self.look_into([*folders, *self._near])
+
+    def near(self) -> list[str]:
+        """Return the folders of domains' disks and of pools."""
+        return sorted(self._near)
+
+    def look_into(self, folders: Iterable[str]) -> None:
+        """Take up what images in these folders are backed by."""
+        for folder in folders:
+            self._look_into(folder)
+
+    def _look_into(self, folder: str) -> None:
+        try:
+            folder = look(folder).real
+            if folder in self._scanned:
+                return
+            self._scanned.add(folder)
+            named, unread = access.call(_references_in, folder, limit=FOLDER_LIMIT)
+        except (OSError, access.Unresponsive) as exc:
+            if getattr(exc, "errno", None) not in (errno.ENOENT, errno.ENOTDIR):
+                self._doubts.append(f"the images in {folder} cannot be looked at ({backing.reason_of(exc)})")
+            return
+        for path, problem in unread:
+            found = backing.by_libvirt(self._conn, path) if isinstance(problem, PermissionError) else None
+            if found is None:
+                self._doubts.append(f"what {path} is backed by cannot be read ({backing.reason_of(problem)})")
+            elif found:
+                named.append((path, found))
+        for image, references in named:
+            if image in self._layers:
+                continue
+            for reference in references:
+                if reference.words is not None:
+                    self._words.append((reference.words, f"the image {image} may be backed by it"))
+                self._texts += [(each, f"the image {image} is backed by it") for each in reference.rbd]
+                for path in reference.paths:
+                    self._note(path, (f"the image {image}", "is backed by it"), PLAIN)
+
+    # -- the answer --------------------------------------------------------------------------
+
+    def user(self, path: str, sighting: Sighting) -> Need | None:
+        """Who needs a file for certain: who and how, a pair of texts; None when nobody is known to."""
+        return self._real.get(sighting.real) or self._real.get(path) or (sighting.inode and self._inodes.get(sighting.inode))
+
+    def by_inode(self, device: int, number: int) -> Need | None:
+        """Return who needs the file with an inode of a device of this host, and how; None when nobody is known to."""
+        return self._inodes.get((device, number))
+
+    def writer_by_inode(self, device: int, number: int) -> str | None:
+        """Return the name of a domain that may write to the file with an inode of a device of this host; None where none is known to."""
+        if self._writers is None:
+            self._writers = self._read_writers()
+        return self._writers.get((device, number))
+
+    def below(self, folder: str) -> dict[str, str]:
+        """What domains need in a folder, be it there or not, and who needs it in words.
+
+        :param folder: its real path.
+        """
+        inside = f"{folder.rstrip('/')}/"
+        found = {path: " ".join(need) for path, need in self._real.items() if path.startswith(inside)}
+        found.update({each: why for each, why in self._folders.items() if f"{each}/".startswith(inside) or inside.startswith(f"{each}/")})
+        for words, why in self._words:
+            if folder in words:
+                found.setdefault(folder, why)
+        return found
+
+    def doubts(self) -> list[str]:
+        """What is not known of the needs of domains, in words."""
+        return list(dict.fromkeys(self._doubts))
+
+    def writer(self, path: str) -> str | None:
+        """The name of a domain that may write to an image, or to what that is backed by; None where none is known to.
+
+        :raises OSError: it cannot be looked at.
+        :raises Unresponsive: its file system does not answer.
+        """
+        if self._writers is None:
+            self._writers = self._read_writers()
+        left, seen = [path], set()
+        while left:
+            found = look(left.pop())
+            names = [found.real, *_folders_above(found.real), found.inode]
+            name = next((self._writers[each] for each in names if each in self._writers), None)
+            if name:
+                return name
+            if found.status is not None and found.real not in seen:
+                seen.add(found.real)
+                left += [behind for each in self._references_of(found.real) for behind in each.paths]
+        return None
+
+    def _read_writers(self) -> dict[Any, str]:
+        """What domains may write to, as they are defined or run: dict real path, real folder with a slash at its end, or inode -> name of a domain."""
+        found: dict[Any, str] = {}
+        for name, written in self._written:
+            for each in written:
+                try:
+                    sighting = look(each if isinstance(each, str) else volume_path(self._conn, *each))
+                except (libvirt.libvirtError, OSError, ValueError, access.Unresponsive):
+                    # What cannot be found is no image that a disk can be backed by.
+                    continue
+                found.setdefault(sighting.real, name)
+                if sighting.status is not None:
+                    found.setdefault(sighting.inode, name)
+                    if stat.S_ISDIR(sighting.status.st_mode):
+                        found.setdefault(f"{sighting.real.rstrip('/')}/", name)
+        return found
+
+    def why(self, path: str, sighting: Sighting) -> str | None:
+        """Why somebody needs a file, or may need it, in words; None when nobody does for certain.
+
+        :param sighting: what look() has found there.
+        """
+        known = self.user(path, sighting)
+        if known:
+            return " ".join(known)
+        for folder, reason in self._folders.items():
+            if sighting.real.startswith(folder.rstrip("/") + "/"):
+                return reason
+        names = {os.path.basename(path), os.path.basename(sighting.real)}
+        for words, reason in self._words:
+            if any(name in words for name in names):
+                return reason
+        return self._doubts[0] if self._doubts else None
+
+    def why_volume(self, name: str) -> str | None:
+        """Why somebody needs a volume that is no file of this host, or may need it, in words; None when nobody does for certain.
+
+        :param name: of the volume. Whatever names it counts, since hosts and pools may call one storage differently.
+        """
+        for text, reason in [*self._texts, *self._words]:
+            if name in text:
+                return reason
+        return self._doubts[0] if self._doubts else None
+
+
+def _folders_above(path: str) -> list[str]:
+    return [path[: end + 1] for end, letter in enumerate(path) if letter == "/"]
+
+
+def _references_in(folder: str) -> tuple[list[tuple[str, list[backing.Reference]]], list[tuple[str, OSError]]]:
+    """What the images in a folder name: ([(path, references)] of those that name any, [(path, error)] of those that cannot be read)."""
+    named, unread = [], []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                if not entry.is_file():
+                    continue
+                references = backing.references_of(entry.path)
+                own = os.path.realpath(entry.path)
+            except FileNotFoundError:
+                continue
+            except OSError as exc:
+                unread.append((entry.path, exc))
+                continue
+            # The extents of an image may be in itself.
+            for reference in references:
+                reference.paths = [path for path in reference.paths if os.path.realpath(path) != own]
+            if references:
+                named.append((entry.path, references))
+    return named, unread

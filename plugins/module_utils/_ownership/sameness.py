@@ -1,0 +1,217 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether two hosts mean the same by one name: a folder, a file, a volume, an image's content, a device.
+
+Private to the collection. Names prove nothing: a folder is the same when the destination sees what is made in
+it, a volume when libvirt there has it at the same path, an image when its content is the same, a device
+when both call it by the same worldwide name.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .._files import access, block_devices, digests
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, libvirt
+from .._libvirt.xml import child_text, parse
+from .._storage import backing, block_volumes
+from .._storage.shared_storage import FOLDER_POOLS, pool_id
+from . import ownership
+from .folder import Folder, folder_is_seen
+
+#: What the operator declares goes without a worldwide name.
+DECLARED = "declared"
+
+#: Seconds until the second look at a probe.
+AGAIN = 0.3
+
+
+class Sameness:
+    """Compares a source, which this runs on, with a destination.
+
+    :param record: the record of the move; probes are in it before they are made.
+    """
+
+    def __init__(self, record: dict[str, Any], source: Any, destination: Any, save: Callable[[], object]) -> None:
+        self.record, self.source, self.destination, self.save = record, source, destination, save
+        self.where = record["move"]["destination"]
+        self._folders: dict[str, bool] = {}
+        self._contents: dict[str, str] = {}
+
+    # -- folders and files -------------------------------------------------------------------
+
+    def file(self, path: str) -> bool:
+        """Whether a path is the same file on both hosts, as its folder is, and that of the file behind all links.
+
+        :raises LibvirtProblem: it cannot be found out.
+        """
+        try:
+            real = access.call(os.path.realpath, path)
+        except access.Unresponsive as exc:
+            raise LibvirtProblem(str(exc)) from exc
+        return all(self.folder(folder) for folder in dict.fromkeys((os.path.dirname(path), os.path.dirname(real))))
+
+    def folder(self, folder: str) -> bool:
+        """Whether the destination sees what the source makes in a folder.
+
+        :raises LibvirtProblem: it cannot be found out.
+        """
+        if folder not in self._folders:
+            self._folders[folder] = self._probe(folder)
+        return self._folders[folder]
+
+    def _probe(self, folder: str) -> bool:
+        if not binding.is_local(self.record["source_uri"]):
+            raise LibvirtProblem(
+                f"whether {folder} is shared can be found out on the hypervisor only, and {self.record['source_uri']} is another machine"
+            )
+        probe = os.path.join(folder, f"{ownership.TEMPORARY}probe-{self.record['uuid'][:8]}-{secrets.token_hex(6)}")
+        self.record["probes"].append(probe)
+        self.save()
+        try:
+            access.call(os.mkdir, probe, 0o755)
+        except OSError as exc:
+            self.record["probes"].remove(probe)
+            raise LibvirtProblem(f"the folder {folder} of its disks cannot be written: {exc.strerror}") from exc
+        except access.Unresponsive as exc:
+            raise LibvirtProblem(str(exc)) from exc
+        try:
+            # A second look, for a network file system that is slow to show new entries.
+            for _attempt in range(2):
+                if folder_is_seen(self.destination, probe):
+                    return True
+                time.sleep(AGAIN)
+            return False
+        finally:
+            self.drop_probe(probe)
+
+    def drop_probe(self, probe: str) -> None:
+        """Remove a probe, of this call or of one that was killed."""
+        if ownership.drop_probe(probe) and probe in self.record["probes"]:
+            self.record["probes"].remove(probe)
+
+    # -- content -----------------------------------------------------------------------------
+
+    def content(self, path: str) -> str:
+        """``same``, ``missing`` (there is no such file at the destination) or ``other``.
+
+        :raises LibvirtProblem: it cannot be found out.
+        """
+        if path not in self._contents:
+            self._contents[path] = self._compare(path)
+        return self._contents[path]
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file of that path at the destination.
+
+        :raises LibvirtProblem: it cannot be found out.
+        """
+        return Folder(self.destination, os.path.dirname(path)).stat(os.path.basename(path)) is not None
+
+    def _compare(self, path: str) -> str:
+        folder, name = Folder(self.destination, os.path.dirname(path)), os.path.basename(path)
+        there = folder.stat(name)
+        if there is None:
+            return "missing"
+        try:
+            length = access.call(os.stat, path).st_size
+            if there["physical"] not in (None, length):
+                return "other"
+            here = self._digest_here(path)
+        except (OSError, access.Unresponsive) as exc:
+            raise LibvirtProblem(f"{path} cannot be read here ({backing.reason_of(exc)})") from exc
+        found = folder.digest(name, self.record["move"].get("images_there") or ())
+        if found is None:
+            return "missing"
+        if here is None or found[0] is None:
+            raise LibvirtProblem(f"{path} is being written to, so it cannot be compared")
+        return "same" if found[0] == here else "other"
+
+    def _digest_here(self, path: str) -> str | None:
+        try:
+            return digests.of_file(path)[0]
+        except PermissionError:
+            # libvirt may read what a user in its group may not.
+            found = Folder(self.source, os.path.dirname(path)).digest(os.path.basename(path))
+            return found and found[0]
+
+    # -- volumes and devices -----------------------------------------------------------------
+
+    def volume(self, pool: str, name: str, path: str, shared: bool) -> str | None:
+        """Why a volume of a storage pool is not, or would not be, the same file at the destination; None when it is.
+
+        :param path: its file here, which was looked at.
+        :param shared: it is there already; otherwise it is to be copied to that path.
+        """
+        try:
+            there = self._refreshed(pool)
+            root = parse(there.XMLDesc(0))
+            if shared:
+                found = there.storageVolLookupByName(name).path()
+            elif root.get("type") in FOLDER_POOLS:
+                found = os.path.join(child_text(root, "target/path") or "/", name)
+            elif block_volumes.path_in(root, name):
+                found = block_volumes.path_in(root, name) or ""
+            else:
+                return f"the storage pool {pool} of {self.where} is of the type {root.get('type')}, into which nothing can be copied"
+        except LibvirtProblem as exc:
+            return str(exc)
+        except libvirt.libvirtError as exc:
+            if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
+                return f"the storage pool {pool} of {self.where} has no volume {name}: make it the same pool there"
+            return f"libvirt of {self.where} does not tell about the volume {pool}/{name}: {binding.text_of(exc)}"
+        if os.path.normpath(found) != os.path.normpath(path):
+            return f"its volume {pool}/{name} is another file on {self.where}, {found} rather than {path}: make it the same pool there"
+        return None
+
+    def network_pool(self, pool: str) -> str | None:
+        """Why a storage pool on the network is not the same at the destination; None when it is."""
+        try:
+            here = pool_id(parse(self.source.storagePoolLookupByName(pool).XMLDesc(0)))
+            there = pool_id(parse(self._refreshed(pool).XMLDesc(0)))
+        except LibvirtProblem as exc:
+            return str(exc)
+        except libvirt.libvirtError as exc:
+            return f"libvirt does not tell about the storage pool {pool}: {binding.text_of(exc)}"
+        if here is None or here != there:
+            return (
+                f"the storage pool {pool} is not seen to be the same on {self.where} ({here or 'unknown'} here, {there or 'unknown'} there): "
+                "give it the same servers and the same name on them on both hosts"
+            )
+        return None
+
+    def _refreshed(self, pool: str) -> Any:
+        """A pool of the destination, looked at anew, as others may have made volumes in it meanwhile."""
+        try:
+            found = self.destination.storagePoolLookupByName(pool)
+        except libvirt.libvirtError as exc:
+            if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_POOL:
+                raise LibvirtProblem(f"the storage pool {pool} does not exist on {self.where}: define it there") from exc
+            raise
+        if not found.isActive():
+            raise LibvirtProblem(
+                f"the storage pool {pool} is not active on {self.where}: start it there (virsh pool-start {shlex.quote(pool)})"
+            )
+        found.refresh(0)
+        return found
+
+    def device(self, path: str) -> str | None:
+        """Why a device is not seen to be the same at the destination; None when it is."""
+        named_there = (self.record["move"].get("devices_there") or {}).get(path)
+        here = block_devices.identity(path)
+        if named_there == DECLARED or (here is not None and here == named_there):
+            return None
+        if here is not None and named_there is not None:
+            return f"its device {path} is another one on {self.where} ({named_there} there, {here} here)"
+        return (
+            f"of its device {path} cannot be proven that {self.where} has the same one: run drover.compute.discover where both show the "
+            "same WWID, or declare it with drover_shared_block_devices on both hosts"
+        )

@@ -1,0 +1,244 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Defining and starting a domain that another host had, and forgetting it where it is stale.
+
+Private to the collection. No file that a domain uses is made, changed or removed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from typing import Any
+
+from .._bindings import reading, table
+from .._bindings.there import reasons_here
+from .._devices import mdevs
+from .._domain import power
+from .._domain.definition import VNC_PASSWORD, is_locked_out, with_password
+from .._files import access
+from .._host import distribution
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, host_name, libvirt
+from .._libvirt.xml import child_text, parse
+from .._orders import orders
+from .._orders.records import Records
+from .._ownership import ownership
+from .restart_images import Surroundings, newest, reasons
+
+#: Seconds to wait for another call that works on the same domain.
+PATIENCE = 120
+
+
+def restart(
+    conn: Any, records: Records, order: Mapping[str, Any], timeout: float, check_mode: bool, surroundings: Surroundings
+) -> dict[str, Any]:
+    """Bring one domain to the state that it is to have here.
+
+    :param order: uuid, name, xml, running, autostart, files, images, pci_devices, mdevs, order.
+    :returns: a dict: uuid, name, status (restarted; there: it was so already; failed: nothing of it is
+        left here; uncertain: it is not known what is here), state, message.
+    """
+    answer = {"uuid": order["uuid"], "name": order["name"], "status": "uncertain", "state": None, "message": ""}
+    try:
+        with orders.alone(records, order["uuid"], order["name"], PATIENCE, order.get("order")):
+            _restart_alone(conn, order, timeout, check_mode, surroundings, answer)
+    except (LibvirtProblem, OSError) as exc:
+        answer["message"] = str(exc)
+    return answer
+
+
+def _restart_alone(
+    conn: Any, order: Mapping[str, Any], timeout: float, check_mode: bool, surroundings: Surroundings, answer: dict[str, Any]
+) -> None:
+    try:
+        changed, answer["state"] = _bring(conn, order, timeout, check_mode, surroundings, answer)
+        answer["status"] = "restarted" if changed else "there"
+    except (LibvirtProblem, libvirt.libvirtError, OSError) as exc:
+        answer["message"] = binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
+        answer["status"] = "failed" if _is_absent(conn, order["uuid"]) else "uncertain"
+
+
+def _bring(
+    conn: Any, order: Mapping[str, Any], timeout: float, check_mode: bool, surroundings: Surroundings, answer: dict[str, Any]
+) -> tuple[bool, str]:
+    domain = power.find(conn, uuid=order["uuid"])
+    if domain is not None and domain.isActive():
+        return False, power.state_of(domain)
+    if order["snapshotting"]:
+        order, images = newest(order)
+        answer["message"] = f", from {', '.join(images)}, made for a snapshot when its host died" if images else ""
+    if domain is not None:
+        return _bring_over(conn, domain, order, timeout, check_mode, answer)
+    _refuse(conn, order, surroundings)
+    if check_mode:
+        return True, "running" if order["running"] else "shutoff"
+    try:
+        for each in order["mdevs"]:
+            mdevs.make(conn, each)
+        domain = _define(conn, order)
+        return True, _as_ordered(domain, order, timeout)
+    except (LibvirtProblem, libvirt.libvirtError):
+        _take_back(conn, domain, order)
+        raise
+
+
+def _bring_over(
+    conn: Any, domain: Any, order: Mapping[str, Any], timeout: float, check_mode: bool, answer: dict[str, Any]
+) -> tuple[bool, str]:
+    """Bring a domain up of which a definition is here already: of a call that was cut off, or of the time before an earlier evacuation.
+
+    The store knows the newer one. The disks of an old one may be below those of today, and its start would destroy them.
+    """
+    if domain.hasManagedSaveImage(0):
+        raise LibvirtProblem(
+            f"an old definition of it is here whose memory was saved, and would go on with that over the disks of today: drop it with virsh "
+            f"managedsave-remove {order['uuid']}"
+        )
+    others = Surroundings(conn, order["uuid"])
+    if check_mode:
+        _refuse(conn, order, others)
+        there = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        return order["running"] or not _is_same(there, _wanted(conn, order)), "running" if order["running"] else "shutoff"
+    before, secret = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
+    old, is_ours = domain.XMLDesc(secret), False
+    try:
+        domain = _define(conn, order)
+        is_ours = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) == before
+        _refuse(conn, order, others)
+        for each in order["mdevs"]:
+            mdevs.make(conn, each)
+        answer["message"] += "" if is_ours else ", in place of an old definition of it"
+        return order["running"] or not is_ours, _as_ordered(domain, order, timeout)
+    except (LibvirtProblem, libvirt.libvirtError, OSError):
+        if is_ours:
+            _take_back(conn, domain, order)
+        else:
+            if domain.isActive():
+                domain.destroy()
+            power.define(conn, old)
+        raise
+
+
+def _define(conn: Any, order: Mapping[str, Any]) -> Any:
+    return power.define(conn, _locked(_wanted(conn, order)))
+
+
+def _wanted(conn: Any, order: Mapping[str, Any]) -> str:
+    return distribution.for_host(conn, order["xml"])
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Tell whether two definitions say the same. Passwords are left out, as libvirt shows none."""
+    roots = [parse(text) for text in (one, other)]
+    for root in roots:
+        for console in root.findall("devices/graphics"):
+            console.attrib.pop("passwd", None)
+    one, other = (ET.canonicalize(ET.tostring(root, encoding="unicode"), strip_text=True) for root in roots)
+    return one == other
+
+
+def _as_ordered(domain: Any, order: Mapping[str, Any], timeout: float) -> str:
+    """Start a domain that was defined, if it is to run: its state."""
+    if bool(domain.autostart()) != bool(order["autostart"]):
+        domain.setAutostart(bool(order["autostart"]))
+    if order["running"]:
+        power.start(domain, timeout)
+    return power.state_of(domain)
+
+
+def _take_back(conn: Any, domain: Any, order: Mapping[str, Any]) -> None:
+    """Remove what this evacuation has made here. The room was claimed for this domain alone."""
+    if domain is not None:
+        if domain.isActive():
+            domain.destroy()
+        ownership.undefine(domain)
+    mdevs.remove(conn, [each["uuid"] for each in order["mdevs"]], order["uuid"])
+
+
+def _refuse(conn: Any, order: Mapping[str, Any], surroundings: Surroundings) -> None:
+    """Raise LibvirtProblem where this host cannot have the domain, before anything is done."""
+    where, name = host_name(), order["name"]
+    root = parse(order["xml"])
+    if (child_text(root, "uuid"), child_text(root, "name")) != (order["uuid"], name):
+        raise LibvirtProblem(
+            f"the XML recorded of {name} is that of {child_text(root, 'name')} ({child_text(root, 'uuid')}): start it by hand from what you trust"
+        )
+    twin = power.find(conn, name=name)
+    if twin is not None and twin.UUIDString() != order["uuid"]:
+        raise LibvirtProblem(f"another domain named {name} ({twin.UUIDString()}) exists on {where}: rename or remove it")
+    try:
+        missing = [path for path in order["files"] if not access.call(os.path.exists, path)]
+    except access.Unresponsive as exc:
+        raise LibvirtProblem(str(exc)) from exc
+    if missing:
+        raise LibvirtProblem(f"{where} does not have {', '.join(missing)}: mount that storage there")
+    others = reasons(conn, order, surroundings, where)
+    if others:
+        raise LibvirtProblem("; ".join(others))
+    mdevs.check(conn, order["mdevs"], order["uuid"])
+    bindings = reading.read(order["xml"], but={*order["pci_devices"], *(each["uuid"] for each in order["mdevs"])})
+    held = [each.what for each in bindings if each.evacuation == table.LOST and each.move != table.LOOKED_UP]
+    if held:
+        raise LibvirtProblem(f"{'; '.join(held)}: take it out of the XML and start it by hand")
+    lacking = reasons_here(conn, bindings, where, order["uuid"])
+    if lacking:
+        raise LibvirtProblem("; ".join(lacking))
+
+
+def _locked(text: str) -> str:
+    """The XML with a password that nobody knows, where the console had one: no store has it, and without one all may look on."""
+    return with_password(text, secrets.token_hex(VNC_PASSWORD // 2)) if is_locked_out(text) else text
+
+
+def _is_absent(conn: Any, uuid: str) -> bool:
+    try:
+        return power.find(conn, uuid=uuid) is None
+    except (LibvirtProblem, libvirt.libvirtError):
+        return False
+
+
+def forget(conn: Any, records: Records, uuid: str, check_mode: bool) -> dict[str, Any]:
+    """Remove a stale definition: one of a domain that was started elsewhere while this host was dead.
+
+    :returns: a dict: uuid, status (forgotten, absent, running: never touched, failed), message.
+    """
+    answer = {"uuid": uuid, "status": "failed", "message": ""}
+    try:
+        with orders.alone(records, uuid, uuid, PATIENCE):
+            answer["status"], answer["message"] = _forget_alone(conn, uuid, check_mode)
+    except (LibvirtProblem, libvirt.libvirtError, OSError) as exc:
+        answer["message"] = binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
+    return answer
+
+
+def _forget_alone(conn: Any, uuid: str, check_mode: bool) -> tuple[str, str]:
+    """Return the status, and the words for what libvirt alone has of the domain and goes with its definition."""
+    domain = power.find(conn, uuid=uuid)
+    if domain is None:
+        return "absent", ""
+    if domain.isActive():
+        return "running", ""
+    lost = _lost_with(domain)
+    if not check_mode:
+        if domain.autostart():
+            domain.setAutostart(False)
+        ownership.undefine(domain)
+    return "forgotten", lost
+
+
+def _lost_with(domain: Any) -> str:
+    parts = []
+    snapshots = sorted(each.getName() for each in domain.listAllSnapshots(0)) if domain.snapshotNum(0) else []
+    if snapshots:
+        parts.append(
+            f"libvirt's records of its snapshots ({', '.join(snapshots)}) go with it, and the snapshots stay in its disks: qemu-img snapshot -l DISK "
+            "lists those inside an image"
+        )
+    if domain.hasManagedSaveImage(0):
+        parts.append("the memory that libvirt had saved of it goes with it")
+    return "; ".join(parts)

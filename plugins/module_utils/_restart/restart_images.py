@@ -1,0 +1,229 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether the disks of a domain that another host had are here what they were there.
+
+Private to the collection. The domain is known from when its host was last seen. Since then a snapshot may have been
+made of a disk, and what it was backed by there may be another image here.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .._domain.definition import parse_disk
+from .._files import access, block_devices, digests
+from .._libvirt import binding
+from .._libvirt.binding import libvirt
+from .._libvirt.xml import parse
+from .._ownership.needs import Needs, look, volume_path
+from .._snapshots import snapshots
+from .._storage import backing, sources
+from .._storage.shared_storage import NETWORK_POOLS, path_id, pool_id, read_mounts, volume_id
+
+#: Identities that an operator gives; hosts do not show them.
+DECLARED = ("declared:", "device:declared:")
+
+
+class Surroundings:
+    """What the domains of this host and the images lying around need, looked at once for all that are to be started.
+
+    :param conn: libvirt of this host.
+    :param but: the uuid of a domain whose own needs do not count: of one that has a definition here already.
+    """
+
+    def __init__(self, conn: Any, but: str | None = None) -> None:
+        self._conn, self._but, self._lock = conn, but, threading.Lock()
+        self._needs: Needs | None = None
+
+    def user(self, path: str) -> tuple[str, str] | None:
+        """Who has a file for a disk, or is backed by it: who and how, or None."""
+        with self._lock:
+            if self._needs is None:
+                self._needs = Needs(self._conn, self._but)
+            found = look(path)
+            self._needs.look_around([os.path.dirname(found.real)])
+            return self._needs.user(path, found)
+
+
+def newest(order: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Have a domain start from the images of a snapshot that was made when its host died.
+
+    Such an image is beside the disk, is backed by it, and has the uuid of the domain and the target in its name. Whether or not the guest has
+    written to it already, all its data are to be read through it.
+
+    :returns: the order with these disks, and the paths of their images.
+    """
+    images: dict[str, tuple[str, str]] = {}
+    known = {image["target"]: dict(image) for image in order.get("images") or ()}
+    for element in parse(order["xml"]).findall("devices/disk"):
+        disk = parse_disk(element)
+        path = disk["source"]
+        if disk["type"] != "file" or not path or disk["readonly"] or disk["device"] != "disk":
+            continue
+        over = access.call(_overlays, path, f"{order['uuid']}-{disk['target']}-")
+        if len(over) == 1:
+            images[disk["target"]] = (over[0], "qcow2")
+            known.setdefault(disk["target"], {"target": disk["target"]})["over"] = path
+    if not images:
+        return dict(order), []
+    text = snapshots.with_images(order["xml"], images)
+    return {**order, "xml": text, "images": list(known.values())}, sorted(path for path, _format in images.values())
+
+
+def _overlays(path: str, begin: str) -> list[str]:
+    """List the images beside one that begin with some letters and are directly backed by it."""
+    folder, found = os.path.dirname(path), []
+    for name in sorted(os.listdir(folder)):
+        if not name.startswith(begin) or not name.endswith(".qcow2"):
+            continue
+        over = os.path.join(folder, name)
+        try:
+            behind = backing.references_of(over)
+        except OSError:
+            # It is not whole, so no guest was switched over to it.
+            continue
+        if len(behind) == 1 and os.path.realpath(path) in map(os.path.realpath, behind[0].paths):
+            found.append(over)
+    return found
+
+
+def reasons(conn: Any, order: Mapping[str, Any], surroundings: Surroundings, where: str) -> list[str]:
+    """Why the disks of a domain are not what they were: a list of sentences without a full stop.
+
+    :param order: xml, and images: of each disk by its target the identity of its storage, what is behind it, and for newest() the disk itself.
+    :param where: the name of this host.
+    """
+    known = {image["target"]: image for image in order.get("images") or ()}
+    found = sources.missing_secrets(conn, order["xml"], where)
+    for element in parse(order["xml"]).findall("devices/disk"):
+        disk = parse_disk(element)
+        if disk["type"] == "network":
+            server = sources.server_here(element)
+            if server:
+                found.append(f"its disk {disk['target']} comes from a server of the dead host itself ({server})")
+        elif disk["source"] is not None and disk["type"] in ("file", "block", "volume"):
+            try:
+                image = known.get(disk["target"]) or {}
+                pool = _network_pool(conn, disk)
+                if pool is not None:
+                    found += _of_volume(conn, order["uuid"], disk, image, pool, where)
+                else:
+                    found += _of_disk(conn, disk, image, surroundings, where)
+            except libvirt.libvirtError as exc:
+                found.append(f"its disk {disk['source']} cannot be found on {where}: {binding.text_of(exc)}")
+            except (OSError, access.Unresponsive) as exc:
+                found.append(f"its disk {disk['source']} cannot be looked at on {where}: {backing.reason_of(exc)}")
+    return found
+
+
+def _network_pool(conn: Any, disk: Mapping[str, Any]) -> Any:
+    """The pool of a volume that QEMU reaches by the network; None for all other disks."""
+    if disk["type"] != "volume":
+        return None
+    pool = conn.storagePoolLookupByName(disk["source"].partition("/")[0])
+    return pool if parse(pool.XMLDesc(0)).get("type") in NETWORK_POOLS else None
+
+
+def _of_volume(conn: Any, uuid: str, disk: Mapping[str, Any], image: Mapping[str, Any], pool: Any, where: str) -> list[str]:
+    """Reasons in a disk that is a volume of a pool on the network."""
+    root, name, volume = parse(pool.XMLDesc(0)), disk["source"], disk["source"].partition("/")[2]
+    share, wanted = pool_id(root), image.get("identity")
+    if not wanted:
+        return [f"where its disk {name} came from on the dead host was not recorded: compare the storage pools, and start it by hand"]
+    servers = [host.get("name") or "localhost" for host in root.findall("source/host")]
+    if any(sources.is_here(server) for server in servers):
+        return [f"its disk {name} comes from a server of the dead host itself ({', '.join(servers)})"]
+    if not wanted.startswith(DECLARED) and (share is None or f"{share.rstrip('/')}/{volume}" != wanted):
+        return [
+            f"its disk {name} is on {where} not what it was, {wanted} (its pool is {share or 'of unknown origin'} there): give the pool the same "
+            "source there"
+        ]
+    if not pool.isActive():
+        return [
+            f"the storage pool of its disk {name} does not run on {where}: start it there (virsh pool-start {shlex.quote(pool.name())})"
+        ]
+    # Made by another host, perhaps.
+    pool.refresh(0)
+    pool.storageVolLookupByName(volume)
+    origin = volume_id(root, volume)
+    if not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
+        if origin is None:
+            return [f"whether another domain on {where} uses its disk {name} cannot be told, as its pool names no server: start it by hand"]
+        user = sources.user_of(conn, origin, uuid)
+        if user:
+            return [f"the domain {user} on {where} uses its disk {name}: look at what was made of it"]
+    return []
+
+
+def _of_disk(conn: Any, disk: Mapping[str, Any], image: Mapping[str, Any], surroundings: Surroundings, where: str) -> list[str]:
+    path = disk["source"]
+    if disk["type"] == "volume":
+        pool, dummy, volume = path.partition("/")
+        path = volume_path(conn, pool, volume)
+    if not access.call(os.path.exists, path):
+        return [f"{where} does not have {path}: mount that storage there"]
+    wanted, seen, base = image.get("identity"), image.get("behind"), image.get("over")
+    if base and seen is not None:
+        seen = [{"path": base, "shared": True, "digest": None}, *seen]
+    if wanted and not wanted.startswith(DECLARED) and not _is_on(conn, disk, base or path, wanted):
+        return [f"{path} is on {where} not what it was, {wanted}: mount that storage there"]
+    if not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
+        user = surroundings.user(path)
+        if user:
+            return [
+                f"{' '.join(user).replace(' it', f' {path}')}, so it is not the newest of this disk, or is in use: look at what was made of it"
+            ]
+    return _behind(conn, disk, path, seen, where)
+
+
+def _is_on(conn: Any, disk: Mapping[str, Any], path: str, wanted: str) -> bool:
+    """Whether a disk is, here and now, on the storage that it was on."""
+    if wanted.startswith("device:"):
+        return f"device:{block_devices.identity(path)}" == wanted
+    if disk["type"] == "volume":
+        pool = pool_id(parse(conn.storagePoolLookupByName(disk["source"].partition("/")[0]).XMLDesc(0)))
+        if pool is not None:
+            return wanted.startswith(f"{pool.rstrip('/')}/")
+    return access.call(path_id, path, access.call(read_mounts, path)) == wanted
+
+
+def _behind(conn: Any, disk: Mapping[str, Any], path: str, seen: Sequence[Mapping[str, Any]] | None, where: str) -> list[str]:
+    """Reasons in what a disk is backed by.
+
+    :param seen: what discovery has recorded of it: dicts path, shared and digest; None where that is not known.
+    """
+    found = backing.chain(path, disk["format"], ask=lambda image: backing.by_libvirt(conn, image))
+    if found.troubles:
+        return [f"of its disk {path}, {trouble}" for trouble in found.troubles]
+    if any(sources.is_here(server) for server in found.servers):
+        return [f"what is behind its disk {path} comes from a server of the dead host itself"]
+    if seen is None:
+        seen = [{"path": each, "shared": False, "digest": None} for each in found.files]
+    if [layer["path"] for layer in seen] != found.files:
+        return [
+            f"its disk {path} was backed by {_list(layer['path'] for layer in seen)} when its host was last seen, and is backed by "
+            f"{_list(found.files)} now: look at what was made of it"
+        ]
+    return [reason for layer in seen if not layer["shared"] for reason in _content(layer, path, where)]
+
+
+def _list(paths: Iterable[str]) -> str:
+    return ", ".join(paths) or "nothing"
+
+
+def _content(layer: Mapping[str, Any], path: str, where: str) -> list[str]:
+    if layer["digest"] is None:
+        return [
+            f"whether {layer['path']} behind its disk {path} is the same on {where} as on its host cannot be told, as its content was not "
+            "recorded: compare it with a copy that you trust, and start it by hand"
+        ]
+    digest, dummy = digests.of_file(layer["path"])
+    if digest != layer["digest"]:
+        return [f"{layer['path']} behind its disk {path} is another one on {where} (its content differs): copy the right one there"]
+    return []

@@ -1,0 +1,245 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Lets libvirt copy the disks of a running domain, as they are at one moment.
+
+Private to the collection. A copy has a name of the moment until it is complete. An incremental copy has what was written since the one before,
+which is its backing file, so that it opens as the whole disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from .._domain.definition import has_written_image, parse_disk, state_name
+from .._files import access, qemu_img
+from .._images import contents, layers
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, host_name, libvirt
+from .._libvirt.xml import parse
+from .._ownership import ownership
+from .checkpoints import Checkpoints, named
+
+#: Seconds between two looks at the job, and to wait for its end after it was cancelled.
+POLL, CANCELLED = 0.5, 60
+#: Seconds to write into a copy which file it needs.
+REBASE = 60
+#: How the name of a copy begins until it is complete.
+PART = f"{ownership.TEMPORARY}backup-"
+_UNDER_WAY = ("VIR_DOMAIN_JOB_BOUNDED", "VIR_DOMAIN_JOB_UNBOUNDED")
+
+
+def why_left_out(domain: Any) -> str | None:
+    """Why a domain has no copy, None if it can have one."""
+    if not domain.isActive():
+        return f"it is {state_name(domain.state(0)[0])}, and libvirt copies only the disks of a guest that runs: copy its images by hand (qemu-img convert)"
+    written = _written(parse(domain.XMLDesc(0)))
+    if not written:
+        return "it has no disk that it writes to"
+    for element, disk in written:
+        if element.find(".//encryption") is not None:
+            return f"its disk {disk['target']} is encrypted, and a copy of it by libvirt would not be: copy its image by hand"
+    return None
+
+
+def not_copied(domain: Any) -> list[str]:
+    """Return what a copy of a domain lacks: disks that only its next start has, and snapshots inside images, each a clause."""
+    later = _written(parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))) if domain.isPersistent() else []
+    now = [disk for _element, disk in _written(parse(domain.XMLDesc(0)))]
+    copied = {disk["target"] for disk in now}
+    found = [
+        f"its disk {disk['target']} ({disk['source']}), which it has from its next start on, is not copied"
+        for _element, disk in later
+        if disk["target"] not in copied
+    ]
+    for disk in now:
+        if disk["type"] != "file" or disk["format"] != "qcow2":
+            continue
+        try:
+            names = contents.snapshots(contents.read(disk["source"], "qcow2"))
+        except LibvirtProblem as exc:
+            found.append(f"whether its disk {disk['target']} has snapshots inside is not known: {exc}")
+            continue
+        if names:
+            found.append(f"its disk {disk['target']} has snapshots inside ({', '.join(names[:3])}), which no copy has")
+    return found
+
+
+def targets(domain: Any) -> list[str]:
+    """The targets of the disks that a domain writes to."""
+    return [disk["target"] for _element, disk in _written(parse(domain.XMLDesc(0)))]
+
+
+def _written(root: ET.Element) -> list[tuple[ET.Element, dict[str, Any]]]:
+    """The disks that a domain writes to, each as its element and its facts."""
+    disks = [(each, parse_disk(each)) for each in root.findall("devices/disk")]
+    return [(element, disk) for element, disk in disks if has_written_image(disk)]
+
+
+def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> list[dict[str, str]]:
+    """Make the copies, and wait until they are complete. The caller has the lock of the domain.
+
+    :param incremental: copy what was written since the last copies in the folder where that is known, and let libvirt note what is written from now on.
+    :returns: dicts target, path, since (the path of the copy that this one needs, or "") and why_whole ("" or why it has the whole disk).
+    :raises LibvirtProblem: they are not complete; nothing of them is left.
+    """
+    found, stamp = targets(domain), time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    if _is_busy(domain):
+        raise LibvirtProblem(
+            f"{_named(domain)} has a job under way, such as a move or a backup: wait for its end (virsh domjobinfo), then run this again"
+        )
+    for target in found:
+        if layers.job_of(domain, target):
+            raise LibvirtProblem(
+                f"the disk {target} of {_named(domain)} is being copied or merged: wait for the end of that (virsh blockjob)"
+            )
+    parts = {target: os.path.join(folder, f"{PART}{_name(domain, target, stamp)}") for target in found}
+    paths = {target: os.path.join(folder, _name(domain, target, stamp)) for target in found}
+    for path in paths.values():
+        if access.call(os.path.lexists, path):
+            raise LibvirtProblem(f"the file {path} exists on {host_name()}, and no file is overwritten: run this again")
+    names = access.call(os.listdir, folder)
+    _drop([os.path.join(folder, each) for each in names if each.startswith(f"{PART}{domain.UUIDString()}-")])
+    checkpoints = Checkpoints(domain, found) if incremental else None
+    why = checkpoints.why_not() if checkpoints is not None else None
+    if why is not None:
+        checkpoints = None
+    base = checkpoints.base(_stamps(domain, found, names)) if checkpoints is not None else None
+    if checkpoints is not None and base is None:
+        why = "what was written since a copy in this folder is not known"
+    elif base is not None and not all(_opens(os.path.join(folder, _name(domain, target, base))) for target in found):
+        base, why = None, "a copy that it would need cannot be opened"
+    since = {target: _name(domain, target, base) if base else "" for target in found}
+    try:
+        begun = checkpoints.begin(stamp, base) if checkpoints is not None else None
+        domain.backupBegin(_request(domain, parts, base), begun, 0)
+        _wait(domain, timeout)
+        for target, part in parts.items():
+            if base:
+                _lay_on(part, since[target])
+            access.call(_rename, part, paths[target])
+    except (LibvirtProblem, libvirt.libvirtError, OSError, access.Unresponsive) as exc:
+        if not _is_over(domain):
+            raise LibvirtProblem(
+                f"{exc}. libvirt still works on it, so {', '.join(parts.values())} stays: end the job (virsh domjobabort {domain.UUIDString()}); the "
+                "next run removes the file"
+            ) from exc
+        _drop(parts.values())
+        if checkpoints is not None:
+            checkpoints.end(base)
+        raise
+    if checkpoints is not None:
+        checkpoints.end(stamp)
+    return [
+        {"target": target, "path": paths[target], "since": since[target] and os.path.join(folder, since[target]), "why_whole": why or ""}
+        for target in found
+    ]
+
+
+def _name(domain: Any, target: str, stamp: str) -> str:
+    return f"{domain.UUIDString()}-{target}-{stamp}.qcow2"
+
+
+def _stamps(domain: Any, wanted: Collection[str], names: Iterable[str]) -> list[str]:
+    """The moments of which there is a copy of each of these disks among the names of files."""
+    found = defaultdict(set)
+    for name in names:
+        match = re.fullmatch(rf"{domain.UUIDString()}-(\w+)-(\d{{8}}T\d{{6}}Z)\.qcow2", name)
+        if match:
+            found[match[2]].add(match[1])
+    return [stamp for stamp, have in found.items() if have >= set(wanted)]
+
+
+def _opens(path: str) -> bool:
+    """Whether a copy is there, with all that are behind it."""
+    try:
+        return qemu_img.run(["info", "-f", "qcow2", "--backing-chain", path], REBASE).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _lay_on(part: str, name: str) -> None:
+    """Let a copy have another one of the same folder behind it; libvirt names the disk of the guest there.
+
+    :raises LibvirtProblem: qemu-img cannot do it.
+    """
+    try:
+        done = qemu_img.run(["rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b", name, part], REBASE)
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise LibvirtProblem(f"qemu-img on {host_name()} did not end: {exc}") from exc
+    if done.returncode:
+        raise LibvirtProblem(f"qemu-img on {host_name()} could not lay the copy on {name}: {' '.join(done.stderr.split())}")
+
+
+def _rename(part: str, path: str) -> None:
+    """Give a complete copy its name, which nobody has."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    os.rename(part, path)
+
+
+def _drop(parts: Iterable[str]) -> None:
+    for part in parts:
+        ownership.drop_temporary(part)
+
+
+def _named(domain: Any) -> str:
+    return f"{domain.name()} on {host_name()}"
+
+
+def _request(domain: Any, parts: Mapping[str, str], base: str | None) -> str:
+    root = ET.Element("domainbackup", {"mode": "push"})
+    if base is not None:
+        ET.SubElement(root, "incremental").text = named(base)
+    disks = ET.SubElement(root, "disks")
+    for each in parse(domain.XMLDesc(0)).findall("devices/disk"):
+        target = parse_disk(each)["target"]
+        if target not in parts:
+            ET.SubElement(disks, "disk", {"name": target, "backup": "no"})
+            continue
+        disk = ET.SubElement(disks, "disk", {"name": target, "backup": "yes", "type": "file"})
+        ET.SubElement(disk, "driver", {"type": "qcow2"})
+        ET.SubElement(disk, "target", {"file": parts[target]})
+    return ET.tostring(root, encoding="unicode")
+
+
+def _is_busy(domain: Any) -> bool:
+    return domain.jobInfo()[0] in [getattr(libvirt, each) for each in _UNDER_WAY]
+
+
+def _wait(domain: Any, timeout: int) -> None:
+    deadline = time.monotonic() + timeout
+    while _is_busy(domain):
+        if time.monotonic() >= deadline:
+            raise LibvirtProblem(
+                f"the copy of the disks of {_named(domain)} was not done within {timeout} s and was cancelled: allow more time"
+            )
+        time.sleep(POLL)
+    # libvirt says it once.
+    stats = domain.jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED)
+    if (stats.get("type"), stats.get("operation")) != (libvirt.VIR_DOMAIN_JOB_COMPLETED, libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP):
+        why = stats.get("errmsg") or "libvirt does not say why; look whether there is room for it"
+        raise LibvirtProblem(f"the disks of {_named(domain)} were not copied: {why}")
+
+
+def _is_over(domain: Any) -> bool:
+    """Cancel a copy that is under way: whether none is any more."""
+    try:
+        if _is_busy(domain) and domain.jobStats(0).get("operation") == libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP:
+            domain.abortJob()
+        deadline = time.monotonic() + CANCELLED
+        while _is_busy(domain):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(POLL)
+    except libvirt.libvirtError as exc:
+        # QEMU of a guest that is off, or gone, writes to nothing.
+        return binding.code_of(exc) in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
+    return True

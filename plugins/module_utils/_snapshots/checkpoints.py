@@ -1,0 +1,166 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a domain has written since an earlier copy of its disks: checkpoints of libvirt, which survive live migrations here.
+
+Private to the collection. The bitmap of a checkpoint is in the qcow2 image and moves with it, but libvirt 9.0 loses its own record at a live
+migration. That record also keeps libvirt from making snapshots. So libvirt has it only during a copy. The names of the checkpoints are in the
+metadata of the domain: those alone are drover's. Before a copy libvirt takes a name back and looks whether each image has the bitmap, and a whole
+one (``VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE``).
+
+A bitmap knows nothing of what is done to an image that no guest uses: two images may change places, or one may be made smaller and larger again. So
+which images a checkpoint is of is in the metadata of the running domain alone, which a live migration takes along, and which ends with the guest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Collection, Mapping
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from .._domain import metadata
+from .._domain.definition import backing_files, parse_disk
+from .._libvirt import binding
+from .._libvirt.binding import host_name, libvirt
+from .._libvirt.xml import parse
+from .._ownership import ownership
+from . import snapshots
+
+#: The element of the metadata: a JSON object, name -> what _now() returns; of a definition, name -> {}.
+ELEMENT = "checkpoints"
+
+
+def named(stamp: str) -> str:
+    """The name of the checkpoint of a moment."""
+    return ownership.CHECKPOINT + stamp
+
+
+class Checkpoints:
+    """Drover's checkpoints of one running domain. The caller has the lock of the domain.
+
+    :param targets: of the disks that are copied.
+    """
+
+    def __init__(self, domain: Any, targets: Collection[str]) -> None:
+        self._domain = domain
+        disks = {parse_disk(each)["target"]: each for each in parse(domain.XMLDesc(0)).findall("devices/disk")}
+        self._formats = {target: parse_disk(disks[target])["format"] for target in targets}
+        self._now = _now({target: disks[target] for target in targets})
+        self._record = _read(domain)
+
+    def why_not(self) -> str | None:
+        """Return why libvirt can make no checkpoint of this domain, None if it can."""
+        for target, kind in self._formats.items():
+            if kind != "qcow2":
+                return f"{target} is {kind}, and only qcow2 notes what is written"
+        if not hasattr(libvirt, "VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE"):
+            return "libvirt here is older than 6.10"
+        if any(each.kind != snapshots.EXTERNAL for each in snapshots.read(self._domain)):
+            return "it has snapshots in its images, to which QEMU does not go back where it notes what is written"
+        if {each.getName() for each in self._domain.listAllCheckpoints(0)} - set(self._record):
+            return "another program keeps checkpoints of it"
+        return None
+
+    def base(self, stamps: Collection[str]) -> str | None:
+        """Return the newest of these moments since which it is known what was written, None if there is none."""
+        for stamp in sorted(stamps, reverse=True):
+            if _are_same(self._record.get(named(stamp)), self._now) and self._is_known(named(stamp)):
+                return stamp
+        return None
+
+    def begin(self, stamp: str, base: str | None) -> str:
+        """Return the XML of a checkpoint to make together with a copy; all but that of ``base`` are removed."""
+        self._keep_only(base)
+        self._write({**self._record, named(stamp): self._now})
+        return self._xml(named(stamp))
+
+    def end(self, stamp: str | None) -> None:
+        """Keep the checkpoint of this moment alone, after a copy; what cannot be done now is done before the next one."""
+        with contextlib.suppress(libvirt.libvirtError):
+            self._keep_only(stamp)
+            if stamp is not None:
+                ownership.drop_checkpoint(self._domain, named(stamp), record_alone=True)
+
+    def _keep_only(self, stamp: str | None) -> None:
+        kept = None if stamp is None else named(stamp)
+        for name in [each for each in self._record if each != kept]:
+            if self._is_known(name):
+                ownership.drop_checkpoint(self._domain, name)
+        self._write({name: images for name, images in self._record.items() if name == kept})
+
+    def _is_known(self, name: str) -> bool:
+        """Whether libvirt knows a checkpoint, or takes it back; else a bitmap of it is missing or broken."""
+        try:
+            self._domain.checkpointLookupByName(name, 0)
+            return True
+        except libvirt.libvirtError as exc:
+            if binding.code_of(exc) != libvirt.VIR_ERR_NO_DOMAIN_CHECKPOINT:
+                raise
+        flags = libvirt.VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE | libvirt.VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE
+        try:
+            self._domain.checkpointCreateXML(self._xml(name, self._domain.XMLDesc(0)), flags)
+            return True
+        except libvirt.libvirtError as exc:
+            if binding.code_of(exc) != libvirt.VIR_ERR_CHECKPOINT_INCONSISTENT:
+                raise
+            return False
+
+    def _xml(self, name: str, domain: str | None = None) -> str:
+        root = ET.Element("domaincheckpoint")
+        ET.SubElement(root, "name").text = name
+        if domain is not None:
+            # libvirt wants both of what it takes back.
+            ET.SubElement(root, "creationTime").text = str(int(time.time()))
+            root.append(parse(domain))
+        disks = ET.SubElement(root, "disks")
+        for target in self._now["images"]:
+            ET.SubElement(disks, "disk", {"name": target, "checkpoint": "bitmap", "bitmap": name})
+        return ET.tostring(root, encoding="unicode")
+
+    def _write(self, record: Mapping[str, Mapping[str, Any]]) -> None:
+        for place in metadata.places(self._domain) if record != self._record else ():
+            kept = record if place == libvirt.VIR_DOMAIN_AFFECT_LIVE else {name: {} for name in record}
+            metadata.change(self._domain, place, ELEMENT, json.dumps(kept, sort_keys=True) if kept else "")
+        self._record = {name: dict(images) for name, images in record.items()}
+
+
+def let_go(domain: Any) -> None:
+    """Let libvirt forget the checkpoints that a copy which was killed has left: it makes no snapshot while it knows of one."""
+    with contextlib.suppress(libvirt.libvirtError):
+        for name in {each.getName() for each in domain.listAllCheckpoints(0)} & set(_read(domain)):
+            ownership.drop_checkpoint(domain, name, record_alone=True)
+
+
+def _now(disks: Mapping[str, Element]) -> dict[str, Any]:
+    """What tells the images of disks from others: the host, the images by target, the active one first, and libvirt's numbers of the active ones.
+
+    A disk that is attached gets a new number; on another host it has another one.
+    """
+    return {
+        "host": host_name(),
+        "images": {target: [parse_disk(each)["source"], *backing_files(each)] for target, each in disks.items()},
+        "numbers": {target: source.get("index") for target, each in disks.items() for source in each.findall("source")},
+    }
+
+
+def _are_same(then: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
+    """Whether the images are those of then: a bitmap further down the chain would lack what an image above it has."""
+    if not then or then.get("images") != now["images"]:
+        return False
+    return then.get("host") != now["host"] or then.get("numbers") == now["numbers"]
+
+
+def _read(domain: Any) -> dict[str, dict[str, Any]]:
+    place = metadata.places(domain)[0]
+    try:
+        found = json.loads(metadata.text(domain, place, ELEMENT) or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: each for name, each in found.items() if name.startswith(ownership.CHECKPOINT) and isinstance(each, dict)}

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Takes the records of snapshots from libvirt into the metadata of their domain, and back.
+
+Private to the collection. Each of the two may be cut off and is gone on with by giving libvirt the records back: at each moment a record is in
+the metadata or in libvirt.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .._domain import carried_snapshots, metadata
+from .._domain.definition import without_passwords
+from .._libvirt.binding import libvirt
+from .._libvirt.xml import keep_prefixes, parse
+from .._ownership import ownership
+from . import snapshots as _snapshots
+from .snapshots import Snapshot
+
+
+def take_along(domain: Any) -> None:
+    """Write the records into the metadata of the domain, and drop those of libvirt.
+
+    :raises libvirt.libvirtError: libvirt refuses; no record is lost.
+    """
+    snapshots = ordered(_snapshots.read(domain))
+    if not snapshots:
+        return
+    _write(domain, document(snapshots))
+    known = _names(domain)
+    for each in reversed(snapshots):
+        if each.name in known:
+            ownership.drop_snapshot(domain, each.name, record_alone=True)
+
+
+def give_back(domain: Any) -> bool:
+    """Let libvirt have the records that the domain carries: whether there were any.
+
+    A record that libvirt has by now stays as it is.
+
+    :raises libvirt.libvirtError: libvirt refuses; the domain still carries them all.
+    """
+    found = _snapshots.carried_by(domain)
+    if not found:
+        return False
+    known, passwords = _names(domain), _passwords(domain)
+    for each in ordered(found):
+        if each.name not in known:
+            flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | (libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT if each.current else 0)
+            domain.snapshotCreateXML(_with_passwords(each.text, passwords), flags)
+    _write(domain, None)
+    return True
+
+
+def document(snapshots: Iterable[Snapshot]) -> str:
+    """What a domain carries of its snapshots, without the passwords of consoles, as metadata is for all to read."""
+    return carried_snapshots.document((without_passwords(each.text), each.current) for each in snapshots)
+
+
+def ordered(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
+    """Each after the one that it was made after, as libvirt takes them."""
+    waiting, found = list(snapshots), []
+    while waiting:
+        left = {each.name for each in waiting}
+        # libvirt has no circles; what claims to be in one stays in its order.
+        ready = [each for each in waiting if each.parent not in left] or waiting
+        found += ready
+        waiting = [each for each in waiting if each not in ready]
+    return found
+
+
+def _names(domain: Any) -> set[str]:
+    return {each.getName() for each in domain.listAllSnapshots(0)} if domain.snapshotNum(0) else set()
+
+
+def _write(domain: Any, text: str | None) -> None:
+    for place in metadata.places(domain):
+        domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, text, carried_snapshots.PREFIX, carried_snapshots.NAMESPACE, place)
+
+
+def _passwords(domain: Any) -> dict[str, str]:
+    """The passwords of the consoles of a domain, by the type of the console."""
+    consoles = parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)).findall("devices/graphics")
+    return {each.get("type", ""): each.get("passwd", "") for each in consoles if each.get("passwd")}
+
+
+def _with_passwords(text: str, passwords: Mapping[str, str]) -> str:
+    """A record whose consoles have the passwords that the domain has now: none becomes open to all."""
+    if not passwords:
+        return text
+    keep_prefixes(text)
+    root = parse(text)
+    for console in root.iter("graphics"):
+        password = passwords.get(console.get("type", ""))
+        if password and not console.get("passwd"):
+            console.set("passwd", password)
+    return ET.tostring(root, encoding="unicode")

@@ -1,0 +1,219 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""libvirt's records of the snapshots of a domain: read, written anew, and dropped.
+
+Private to the collection. An external snapshot is a record and an image for each disk. The image that the guest wrote to before (the base)
+stays as it was then. What the guest has written since is in another image over it (the overlay).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from .._domain import carried_snapshots
+from .._libvirt import binding
+from .._libvirt.binding import libvirt
+from .._libvirt.xml import child_of, child_text, integer, keep_prefixes, parse
+
+EXTERNAL, INTERNAL, WITH_MEMORY = "external", "internal", "with_memory"
+
+#: The name of a new snapshot, which is in the names of files too.
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?")
+NAME_RULE = "1 to 64 letters, digits, -, _ and ., with a letter or digit at both ends"
+
+#: (path, format) of an image.
+Image = tuple[str, str]
+
+
+@dataclass
+class Snapshot:
+    """One record.
+
+    kind: EXTERNAL has files beside the image, INTERNAL is in the image, WITH_MEMORY has the memory of the guest in a file.
+    created: seconds since 1970. bases: dict target of a disk -> the Image that the guest wrote to before; of external disks only.
+    overlays: dict target -> the path of the image that was made then.
+    """
+
+    name: str
+    text: str
+    kind: str
+    created: int
+    state: str | None
+    parent: str | None
+    description: str | None
+    current: bool = False
+    bases: dict[str, Image] = field(default_factory=dict)
+    overlays: dict[str, str] = field(default_factory=dict)
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as a dict of plain types, for the result of a module."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "created_at": self.created,
+            "state": self.state,
+            "parent": self.parent,
+            "description": self.description,
+            "current": self.current,
+            "disks": [{"target": target, "path": image[0], "format": image[1]} for target, image in sorted(self.bases.items())],
+        }
+
+
+def read(domain: Any) -> list[Snapshot]:
+    """The snapshots of a domain, the oldest first; none where the driver has none.
+
+    Those that it carries since a move that was cut off count too.
+
+    :raises libvirt.libvirtError: they cannot be read.
+    """
+    try:
+        found = domain.listAllSnapshots(0) if domain.snapshotNum(0) else []
+        current = domain.snapshotCurrent(0).getName() if found and domain.hasCurrentSnapshot(0) else None
+    except libvirt.libvirtError as exc:
+        if binding.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
+            raise
+        return []
+    read_ones = [described(each.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE)) for each in found]
+    for each in read_ones:
+        each.current = each.name == current
+    known = {each.name for each in read_ones}
+    read_ones += [each for each in carried_by(domain) if each.name not in known]
+    return sorted(read_ones, key=lambda each: (each.created, each.name))
+
+
+def carried_by(domain: Any) -> list[Snapshot]:
+    """The snapshots that a domain carries in its metadata, as it runs or would be started."""
+    found: dict[str, Snapshot] = {}
+    for flags in (libvirt.VIR_DOMAIN_XML_INACTIVE, 0) if domain.isActive() else (libvirt.VIR_DOMAIN_XML_INACTIVE,):
+        for text, current in carried_snapshots.carried(domain.XMLDesc(flags)):
+            each = described(text)
+            each.current = current
+            found.setdefault(each.name, each)
+    return list(found.values())
+
+
+def described(text: str) -> Snapshot:
+    """What the XML of a snapshot says."""
+    root = parse(text)
+    disks = {each.get("name"): each for each in root.findall("disks/disk")}
+    kinds = {each.get("snapshot") for each in disks.values()}
+    memory = root.find("memory")
+    how = "no" if memory is None else memory.get("snapshot", "no")
+    state = child_text(root, "state")
+    if "internal" in kinds or how == "internal" or (state != "disk-snapshot" and "external" not in kinds):
+        kind = INTERNAL
+    else:
+        kind = WITH_MEMORY if how == "external" else EXTERNAL
+    found = Snapshot(
+        child_text(root, "name") or "",
+        text,
+        kind,
+        integer(child_text(root, "creationTime")),
+        state,
+        child_text(root, "parent/name"),
+        child_text(root, "description"),
+    )
+    for element in root.findall("domain/devices/disk"):
+        target = _target(element)
+        made = disks.get(target)
+        # libvirt names a disk by its target or, where a person gave that, by its path.
+        made = disks.get(_file(element)) if made is None else made
+        if target and made is not None and made.get("snapshot") == "external" and _file(element):
+            driver = element.find("driver")
+            image_format = None if driver is None else driver.get("type")
+            found.bases[target] = (_file(element) or "", image_format or "raw")
+            found.overlays[target] = _file(made) or ""
+    return found
+
+
+def _target(element: Element) -> str:
+    target = element.find("target")
+    return "" if target is None else target.get("dev", "")
+
+
+def _file(element: Element) -> str | None:
+    source = element.find("source")
+    return None if source is None else source.get("file")
+
+
+def children(snapshots: Iterable[Snapshot], name: str) -> list[str]:
+    """The names of the snapshots that were made right after one."""
+    return [each.name for each in snapshots if each.parent == name]
+
+
+def with_images(text: str, images: Mapping[str, Image]) -> str:
+    """XML of a domain whose disks are other images.
+
+    :param images: dict target of a disk -> its Image.
+    """
+    keep_prefixes(text)
+    root = parse(text)
+    _give(root, images)
+    return ET.tostring(root, encoding="unicode")
+
+
+def _give(domain: Element, images: Mapping[str, Image]) -> None:
+    for element in domain.findall("devices/disk"):
+        image = images.get(_target(element))
+        if image is None:
+            continue
+        child_of(element, "source").set("file", image[0])
+        child_of(element, "driver").set("type", image[1])
+        # What was behind the other image; libvirt reads it from the header where nothing is said.
+        for behind in element.findall("backingStore"):
+            element.remove(behind)
+
+
+def moved(snapshot: Snapshot, domain: Any, images: Mapping[str, Image], overlays: Mapping[str, str]) -> None:
+    """Write the record of a snapshot anew.
+
+    :param images, overlays: dict target -> its base, and the path of its overlay, where they are others now.
+    :raises libvirt.libvirtError: libvirt refuses; the record is as it was.
+    """
+    keep_prefixes(snapshot.text)
+    root = parse(snapshot.text)
+    for tag in ("domain", "inactiveDomain"):
+        for each in root.findall(tag):
+            _give(each, images)
+    for element in root.findall("disks/disk"):
+        path = overlays.get(element.get("name") or "")
+        if path is not None:
+            child_of(element, "source").set("file", path)
+    flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | (libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT if snapshot.current else 0)
+    domain.snapshotCreateXML(ET.tostring(root, encoding="unicode"), flags)
+
+
+def request(name: str, description: str | None, overlays: Mapping[str, str], others: Iterable[str]) -> str:
+    """The XML of a new external snapshot without memory.
+
+    :param overlays: dict target of a disk -> the path of its new image.
+    :param others: targets of the disks that stay as they are.
+    """
+    root = ET.Element("domainsnapshot")
+    ET.SubElement(root, "name").text = name
+    if description:
+        ET.SubElement(root, "description").text = description
+    disks = ET.SubElement(root, "disks")
+    for target, path in overlays.items():
+        disk = ET.SubElement(disks, "disk", {"name": target, "snapshot": "external"})
+        ET.SubElement(disk, "driver", {"type": "qcow2"})
+        ET.SubElement(disk, "source", {"file": path})
+    for target in others:
+        ET.SubElement(disks, "disk", {"name": target, "snapshot": "no"})
+    return ET.tostring(root, encoding="unicode")
+
+
+def overlay_path(base: str, uuid: str, target: str, name: str, number: str) -> str:
+    """The path of a new overlay: beside its base, with the uuid of its instance in its name.
+
+    :param number: makes the name one that no file has.
+    """
+    return os.path.join(os.path.dirname(base), f"{uuid}-{target}-{name}-{number}.qcow2")

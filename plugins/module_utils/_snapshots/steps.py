@@ -1,0 +1,485 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Makes a snapshot of a domain, deletes it, or goes back to it.
+
+Private to the collection. What was done before is seen from the images, not from a note: a run that was cut off is gone on with by the next
+one. The record of a snapshot goes last.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from ansible.module_utils.basic import AnsibleModule
+
+from .._domain import power
+from .._domain.definition import has_written_image, parse_disk
+from .._domain.hotplug import forms_of
+from .._images import contents, layers
+from .._images import images as _images
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, host_name, libvirt
+from .._ownership import ownership as _ownership
+from .._ownership.needs import Needs, look
+from .._ownership.ownership import Candidate, Ownership
+from . import checkpoints
+from . import snapshots as _snapshots
+from .snapshots import Image, Snapshot
+
+AGENT = "org.qemu.guest_agent.0"
+#: What libvirt says where the agent of a guest does not do what it is asked to.
+_AGENT_ERRORS = ("VIR_ERR_AGENT_UNRESPONSIVE", "VIR_ERR_AGENT_UNSYNCED", "VIR_ERR_AGENT_COMMAND_TIMEOUT", "VIR_ERR_AGENT_COMMAND_FAILED")
+_WITH_OPERATOR = "use virsh snapshot-revert, or restore from a backup"
+#: What a person gets to do with a snapshot on the command line.
+PLAYBOOK = "drover.compute.instance_snapshot"
+MERGED_BEFORE = "no disk has it any more, and nothing proves that its content was merged; remove it when nobody wants that"
+DISCARDED = "the guest wrote to it until the revert; remove it when nobody wants its content back"
+
+
+class Steps:
+    """One call for one domain.
+
+    :ivar domain: it is set before anything else is called.
+    :ivar begun: something was changed.
+    :ivar told: the part of the result that says what was done.
+    :ivar foreseen: the snapshots as they would be, in check mode.
+    """
+
+    def __init__(self, module: AnsibleModule, conn: Any) -> None:
+        self._module, self._conn, self._params = module, conn, module.params
+        self.domain: Any = None
+        self.begun = False
+        self.told: dict[str, Any] = {"consistency": None, "consistency_reason": None, "removed_files": [], "kept_files": []}
+        self.foreseen: list[dict[str, Any]] = []
+        self._deadline = time.monotonic() + self._params["timeout"]
+
+    def carry_out(self, state: str, snapshots: Sequence[Snapshot]) -> bool:
+        """Bring the snapshot to a state: whether something was changed."""
+        wanted = self._params["snapshot"]
+        found = next((each for each in snapshots if each.name == wanted), None)
+        self.foreseen = [each.facts() for each in snapshots]
+        if state == "present":
+            return found is None and self._make(wanted)
+        if state == "absent":
+            if found is None:
+                return False
+            self.foreseen = [each.facts() for each in snapshots if each.name != wanted]
+            return self._delete(found, snapshots)
+        if found is None:
+            names = ", ".join(each.name for each in snapshots) or "none"
+            raise LibvirtProblem(f"{self._name} has no snapshot {wanted!r}: it has {names}. Nothing was changed")
+        return self._revert(found, snapshots)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.domain.name()} on {host_name()}"
+
+    @property
+    def _real_run(self) -> bool:
+        return not self._module.check_mode
+
+    def _refuse(self) -> None:
+        """Refuse a domain whose disks cannot be changed for good."""
+        if not self.domain.isPersistent():
+            raise LibvirtProblem(f"{self._name} is transient: libvirt forgets it, and its snapshots, once it is off. Define it there first")
+        if self.domain.hasManagedSaveImage(0):
+            raise LibvirtProblem(
+                f"{self._name} has its memory saved, and would start with the disks that it had then: start it, or drop the image with virsh "
+                "managedsave-remove"
+            )
+
+    # -- present --------------------------------------------------------------------------------
+
+    def _make(self, name: str) -> bool:
+        if not _snapshots.NAME.fullmatch(name):
+            raise LibvirtProblem(f"{name!r} cannot be the name of a snapshot: it has {_snapshots.NAME_RULE}. Nothing was changed")
+        self._refuse()
+        live, config = forms_of(self.domain)
+        disks, others = self._disks(config, live)
+        uuid, number = self._params["uuid"], secrets.token_hex(4)
+        overlays = {target: _snapshots.overlay_path(image[0], uuid, target, name, number) for target, image in disks.items()}
+        for path in overlays.values():
+            if len(os.path.basename(path)) > 255 or os.path.lexists(path):
+                raise LibvirtProblem(f"the image {path} cannot be made on {host_name()}: give the snapshot another, or a shorter, name")
+        why = None if live is None else _why_not_quiesced(live, power.state_of(self.domain))
+        if self._real_run:
+            self.begun = True
+            why = self._create(name, overlays, others, live is not None, why)
+        self.told["consistency"] = "off" if live is None else "quiesced" if why is None else "crash"
+        self.told["consistency_reason"] = why
+        bases = [{"target": target, "path": image[0], "format": image[1]} for target, image in sorted(disks.items())]
+        parent = next((each["name"] for each in self.foreseen if each["current"]), None)
+        for each in self.foreseen:
+            each["current"] = False
+        self.foreseen.append(
+            {
+                "name": name,
+                "kind": _snapshots.EXTERNAL,
+                "created_at": int(time.time()),
+                "state": "shutoff" if live is None else "disk-snapshot",
+                "parent": parent,
+                "description": self._params["description"],
+                "current": True,
+                "disks": bases,
+            }
+        )
+        return True
+
+    def _disks(self, config: Element, live: Element | None) -> tuple[dict[str, Image], list[str]]:
+        """The disks that a new snapshot has (dict target -> Image), and the targets of the others."""
+        self._refuse_split(config, live)
+        found: dict[str, Image] = {}
+        others = []
+        for element in config.findall("devices/disk"):
+            disk = parse_disk(element)
+            target = disk["target"]
+            if not has_written_image(disk):
+                others.append(target)
+                continue
+            what = None
+            if disk["type"] != "file":
+                what = f"is no image file but a {disk['type']}, over which there is no place for another image: use the snapshots of its storage"
+            elif disk["shareable"]:
+                what = "is shareable, and another guest would go on writing below the new image: use the snapshots of its storage"
+            elif disk["format"] not in ("qcow2", "raw"):
+                what = f"has the format {disk['format'] or 'that nobody names'}: convert it to qcow2"
+            elif live is not None and layers.file_of(layers.disk_of(live, target)) != disk["source"]:
+                what = "is another file in the running guest than in its definition: restart it, or correct the definition with virsh edit"
+            elif live is not None and layers.job_of(self.domain, target):
+                what = "is being copied or merged: wait for the end of that (virsh blockjob)"
+            if what is not None:
+                raise LibvirtProblem(f"the disk {target} of {self._name} {what}. Nothing was changed")
+            found[target] = (disk["source"], disk["format"])
+        if not found:
+            raise LibvirtProblem(f"{self._name} has no disk that it writes to. Nothing was changed")
+        return found, others
+
+    def _refuse_split(self, config: Element, live: Element | None) -> None:
+        """Refuse a disk that one of the two definitions has alone: libvirt would make its image by a name of its own, or none."""
+        if live is None:
+            return
+        now, later = (
+            {disk["target"] for each in root.findall("devices/disk") if has_written_image(disk := parse_disk(each))}
+            for root in (live, config)
+        )
+        for target in sorted(now ^ later):
+            where = "as it runs" if target in now else "from its next start on"
+            raise LibvirtProblem(
+                f"the disk {target} of {self._name} is one that the guest has only {where}: attach or detach it in both (virsh attach-disk or detach-disk "
+                "with --live or --config). Nothing was changed"
+            )
+
+    def _create(self, name: str, overlays: Mapping[str, str], others: Sequence[str], active: bool, why: str | None) -> str | None:
+        """Make the snapshot: why it is only crash-consistent, None if it is not."""
+        checkpoints.let_go(self.domain)
+        text = _snapshots.request(name, self._params["description"], overlays, others)
+        flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_DISK_ONLY | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_ATOMIC
+        if active and why is None:
+            try:
+                self.domain.snapshotCreateXML(text, flags | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE)
+                return None
+            except libvirt.libvirtError as exc:
+                if not _is_of_agent(exc):
+                    raise
+                if any(each.name == name for each in _snapshots.read(self.domain)):
+                    # It was made, and the guest did not say that it goes on.
+                    return f"the agent of the guest did not answer when its file systems were to go on ({binding.text_of(exc)})"
+                why = f"the agent of the guest did not freeze its file systems ({binding.text_of(exc)})"
+        self.domain.snapshotCreateXML(text, flags)
+        return why
+
+    # -- absent ---------------------------------------------------------------------------------
+
+    def _delete(self, snapshot: Snapshot, snapshots: Sequence[Snapshot]) -> bool:
+        if snapshot.kind == _snapshots.INTERNAL:
+            if self._real_run:
+                self.begun = True
+                _ownership.drop_snapshot(self.domain, snapshot.name)
+            return True
+        if snapshot.kind == _snapshots.WITH_MEMORY:
+            raise LibvirtProblem(
+                f"the snapshot {snapshot.name} of {self._name} has the memory of the guest in a file of its own, which drover does not remove: "
+                "merge its images by hand (virsh blockcommit), and drop it with virsh snapshot-delete --metadata"
+            )
+        self._refuse()
+        live, config = forms_of(self.domain)
+        merges = [self._merge_of(snapshot, target, config, live) for target in snapshot.bases]
+        self._refuse_others(snapshot, snapshots, merges)
+        merged = [each for each in merges if each["overlay"] is not None]
+        self._refuse_left_out(snapshot, [each["overlay"] for each in merged], live is not None)
+        candidates = [found for each in merged if (found := _candidate(each["overlay"])) is not None]
+        if not self._real_run:
+            self._foresee(merges, [each["overlay"] for each in merged])
+            return True
+        self.begun = True
+        for each in merged:
+            self._merge(each, live is not None)
+        self._correct_records(snapshot, merged, snapshots)
+        self._remove(candidates)
+        for each in merges:
+            left = snapshot.overlays[each["target"]]
+            if each["overlay"] is None and left and look(left).status is not None:
+                self.told["kept_files"].append({"path": left, "reason": MERGED_BEFORE})
+        _ownership.drop_snapshot(self.domain, snapshot.name, record_alone=True)
+        return True
+
+    def _merge_of(self, snapshot: Snapshot, target: str, config: Element, live: Element | None) -> dict[str, Any]:
+        """What is to be merged of a disk.
+
+        :returns: dict target, base (an Image), chain (paths), overlay (None where it is merged already), upper (None where nothing is over it).
+        """
+        base = snapshot.bases[target]
+        source = self._source(target, config, live)
+        chain = layers.layers(*source)
+        number = layers.position(chain, base[0])
+        if number is None:
+            raise LibvirtProblem(
+                f"the disk {target} of {self._name} is {source[0]}, which is not over {base[0]}, the image of the snapshot {snapshot.name}: somebody "
+                "has changed the disk. Nothing was merged. If nobody needs that image, drop the record with virsh snapshot-delete --metadata"
+            )
+        found = {"target": target, "base": base, "chain": chain, "overlay": None, "upper": None}
+        if number:
+            recorded = snapshot.overlays.get(target) or ""
+            found["overlay"] = chain[number - 1]
+            found["upper"] = chain[number - 2] if number > 1 else None
+            if layers.position(chain[:number], recorded) is None:
+                # It was merged before; what is over the base now is of a later snapshot.
+                others = [each for each in _snapshots.read(self.domain) if each.name != snapshot.name]
+                if any(_same(each.overlays.get(target), chain[number - 1]) for each in others):
+                    found.update(overlay=None, upper=None)
+        return found
+
+    def _source(self, target: str, config: Element, live: Element | None) -> Image:
+        """The image that a guest writes to."""
+        disk = parse_disk(layers.disk_of(config, target))
+        running = None if live is None else layers.file_of(layers.disk_of(live, target))
+        if disk["source"] is None or (live is not None and running != disk["source"]):
+            raise LibvirtProblem(
+                f"the disk {target} of {self._name} is {running or 'nothing'} in the running guest and {disk['source'] or 'nothing'} in its "
+                "definition. Nothing was changed: correct the definition with virsh edit"
+            )
+        return disk["source"], disk["format"] or "raw"
+
+    def _needs(self, merges: Sequence[Mapping[str, Any]]) -> Needs:
+        """All that needs the images of merges, but for these themselves."""
+        own = [look(path).real for each in merges for path in each["chain"]]
+        needs = Needs(self._conn, self._params["uuid"], self._params["used_elsewhere"], own)
+        needs.look_around(sorted({os.path.dirname(look(each["base"][0]).real) for each in merges}))
+        return needs
+
+    def _foresee(self, merges: Sequence[Mapping[str, Any]], paths: Iterable[str]) -> None:
+        """Say which images would go. Until they are merged the domain's own images are backed by them."""
+        needs = self._needs(merges)
+        for path in paths:
+            why = needs.why(path, look(path))
+            if why is None:
+                self.told["removed_files"].append(path)
+            else:
+                self.told["kept_files"].append({"path": path, "reason": why})
+
+    def _refuse_others(self, snapshot: Snapshot, snapshots: Sequence[Snapshot], merges: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse to write to an image that anything else is backed by."""
+        needs = self._needs(merges)
+        for each in merges:
+            path = each["base"][0]
+            if each["overlay"] is None:
+                continue
+            twins = [
+                other.name for other in snapshots if other is not snapshot and _same((other.bases.get(each["target"]) or ("",))[0], path)
+            ]
+            why = f"the snapshot {twins[0]} is of the same image" if twins else needs.why(path, look(path))
+            if why is not None:
+                raise LibvirtProblem(
+                    f"the snapshot {snapshot.name} of {self._name} is not merged, as that would change {path}: {why}. Nothing was changed: see to "
+                    "that first, such as by removing an image that nobody needs any more"
+                )
+
+    def _refuse_left_out(self, snapshot: Snapshot, overlays: Iterable[str], active: bool) -> None:
+        """Refuse to merge an image that has more in it than the guest sees, as the image goes afterwards."""
+        for path in overlays:
+            lost = _lost(path, contents.RUNNING if active else contents.CONVERTED)
+            if lost:
+                raise LibvirtProblem(
+                    f"the snapshot {snapshot.name} of {self._name} is not merged, as its image {path} {lost}, then run this again. Nothing was changed"
+                )
+
+    def _merge(self, each: Mapping[str, Any], active: bool) -> None:
+        target, base = each["target"], each["base"]
+        if active:
+            layers.merge_live(self.domain, target, each["overlay"], base[0], self._deadline)
+        else:
+            limit = max(1.0, self._deadline - time.monotonic())
+            layers.merge_offline(self._module, each["upper"], each["overlay"], base, limit)
+            if each["upper"] is None:
+                self._define({target: base})
+        live, config = forms_of(self.domain)
+        for root in (live, config):
+            if root is None:
+                continue
+            source = layers.file_of(layers.disk_of(root, target)) or ""
+            if layers.position(layers.layers(source, None if each["upper"] else base[1]), each["overlay"]) is not None:
+                raise LibvirtProblem(
+                    f"{each['overlay']} was merged into {base[0]}, but {self._name} still has it. No file was removed: run this again"
+                )
+
+    def _define(self, images: Mapping[str, Image]) -> None:
+        text = self.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+        if self.domain.isActive():
+            raise LibvirtProblem(f"{self._name} was started meanwhile. Stop it, and run this again")
+        self._conn.defineXML(_snapshots.with_images(text, images))
+
+    def _correct_records(self, snapshot: Snapshot, merged: Sequence[Mapping[str, Any]], snapshots: Sequence[Snapshot]) -> None:
+        """Let later snapshots be of the image that has their content now."""
+        for other in snapshots:
+            if other.name == snapshot.name:
+                continue
+            images = {
+                target: snapshot.bases[target]
+                for target, image in other.bases.items()
+                if target in snapshot.bases
+                and (
+                    any(_same(each["overlay"], image[0]) for each in merged if each["target"] == target)
+                    or _same(snapshot.overlays.get(target), image[0])
+                )
+            }
+            if images:
+                _snapshots.moved(other, self.domain, images, {})
+
+    def _remove(self, candidates: Sequence[Candidate]) -> None:
+        """Remove images that the domain no longer has, if they are provably its own."""
+        ownership = Ownership(self._conn, self._params["uuid"], self.domain.name(), candidates, self._params["used_elsewhere"])
+        going = ownership.sort_out(locks=self._real_run)
+        if self._real_run:
+            ownership.remove(patient=True)
+            going = ownership.removed
+        self.told["removed_files"] += sorted(going)
+        self.told["kept_files"] += ownership.kept
+
+    # -- reverted -------------------------------------------------------------------------------
+
+    def _revert(self, snapshot: Snapshot, snapshots: Sequence[Snapshot]) -> bool:
+        if snapshot.kind == _snapshots.INTERNAL:
+            if self._real_run:
+                self.begun = True
+                self.domain.revertToSnapshot(self.domain.snapshotLookupByName(snapshot.name, 0), 0)
+            return True
+        if snapshot.kind == _snapshots.WITH_MEMORY:
+            raise LibvirtProblem(
+                f"the snapshot {snapshot.name} of {self._name} has the memory of the guest in a file of its own: {_WITH_OPERATOR}"
+            )
+        later = _snapshots.children(snapshots, snapshot.name)
+        if later:
+            raise LibvirtProblem(
+                f"the snapshot {snapshot.name} of {self._name} is not the newest: {', '.join(later)} was made after it. Nothing was changed: delete "
+                f"that first with {PLAYBOOK} and drover_snapshot_state=absent"
+            )
+        self._refuse()
+        if self.domain.isActive():
+            raise LibvirtProblem(
+                f"{self._name} is {power.state_of(self.domain)}, and its disks can be changed only while it is off. Nothing was changed: stop it "
+                "with drover.compute.instance_stop, then run this again"
+            )
+        dummy, config = forms_of(self.domain)
+        written, actives = self._written(snapshot, config)
+        if written and self._real_run:
+            self.begun = True
+            overlays = self._fresh_overlays(snapshot, written)
+            actives.update(overlays)
+        elif written:
+            overlays = {}
+            self._discard(list(written.values()))
+        differing = {target: path for target, path in actives.items() if not _same(snapshot.overlays.get(target), path)}
+        if differing and self._real_run:
+            self.begun = True
+            _snapshots.moved(snapshot, self.domain, {}, differing)
+        if written and self._real_run:
+            self._discard(list(written.values()))
+        return bool(written or differing)
+
+    def _written(self, snapshot: Snapshot, config: Element) -> tuple[dict[str, str], dict[str, str]]:
+        """The images that the guest has written to since the snapshot, and all that it writes to: dicts target -> path."""
+        written, actives = {}, {}
+        for target, base in snapshot.bases.items():
+            source = self._source(target, config, None)
+            chain = layers.layers(*source)
+            if layers.position(chain, base[0]) != 1:
+                raise LibvirtProblem(
+                    f"the disk {target} of {self._name} is {source[0]}, which is not directly over {base[0]}, the image of the snapshot "
+                    f"{snapshot.name}: the snapshot was deleted in part, or somebody has changed the disk. Nothing was changed: delete the snapshot "
+                    f"with {PLAYBOOK} and drover_snapshot_state=absent, which keeps what the guest has now"
+                )
+            actives[target] = source[0]
+            if _images.holds_data(self._module, source[0], _images.image_info(self._module, source[0])):
+                written[target] = source[0]
+        return written, actives
+
+    def _fresh_overlays(self, snapshot: Snapshot, targets: Mapping[str, str]) -> dict[str, str]:
+        """Give the domain new images over those of a snapshot: dict target -> path."""
+        number, overlays, made = secrets.token_hex(4), {}, []
+        try:
+            for target in targets:
+                base, base_format = snapshot.bases[target]
+                path = _snapshots.overlay_path(base, self._params["uuid"], target, snapshot.name, number)
+                disk = {"path": path, "format": "qcow2", "backing_file": base, "backing_format": base_format, "size_gb": None}
+                made.append(_images.make_disk(self._module, disk))
+                overlays[target] = path
+            self._define({target: (path, "qcow2") for target, path in overlays.items()})
+        except (LibvirtProblem, _images.ImageProblem, libvirt.libvirtError):
+            self._remove(made)
+            raise
+        return overlays
+
+    def _discard(self, paths: Sequence[str]) -> None:
+        if not self._params["discard"]:
+            self.told["kept_files"] += [{"path": path, "reason": DISCARDED} for path in paths]
+            return
+        kept = {path: lost for path in paths if (lost := _lost(path, contents.CONVERTED))}
+        self.told["kept_files"] += [{"path": path, "reason": f"it {lost}"} for path, lost in kept.items()]
+        self._remove([each for path in paths if path not in kept and (each := _candidate(path)) is not None])
+
+
+def _candidate(path: str) -> Candidate | None:
+    """An image that the domain has written to, as it is now; None where it is gone."""
+    found = look(path)
+    return None if found.status is None else Candidate(path, by_use=True, inode=found.inode)
+
+
+def _lost(path: str, way: str) -> str:
+    """What goes with an image besides what the guest sees, a clause about it; empty where nothing does.
+
+    :raises LibvirtProblem: the image cannot be read.
+    """
+    if look(path).status is None:
+        return ""
+    return "; ".join(contents.left_out(contents.read(path, "qcow2"), way))
+
+
+def _same(one: str | None, other: str | None) -> bool:
+    return bool(one) and bool(other) and (one == other or layers.real(str(one)) == layers.real(str(other)))
+
+
+def _is_of_agent(error: Exception) -> bool:
+    """Whether the agent of a guest may have refused: what it says itself has the code of an internal error of libvirt (``qemuAgentCheckError``).
+
+    QEMU's own errors have this code too. Then the same without the agent fails the same.
+    """
+    codes = {getattr(libvirt, each, None) for each in _AGENT_ERRORS}
+    is_internal = binding.code_of(error) == libvirt.VIR_ERR_INTERNAL_ERROR and binding.domain_of(error) == libvirt.VIR_FROM_QEMU
+    return binding.code_of(error) in codes or is_internal
+
+
+def _why_not_quiesced(live: Element, state: str) -> str | None:
+    """Why the file systems of a guest cannot be frozen, None where its agent answers."""
+    if state not in ("running", "blocked"):
+        return f"the guest is {state}"
+    for target in live.findall("devices/channel/target"):
+        if target.get("name") == AGENT and target.get("state") == "connected":
+            return None
+    return "the guest has no agent (qemu-guest-agent) that answers"

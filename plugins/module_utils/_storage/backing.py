@@ -1,0 +1,326 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an image is backed by, as its own header says, whatever a domain's XML leaves out.
+
+Private to the collection. Sources: QEMU's docs/interop/qcow2.txt and qed_spec.txt, VMware's "Virtual Disk
+Format 1.1", and QEMU's path_has_protocol() for what a backing file may be called.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import stat
+import struct
+import urllib.parse
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from .._files import access
+from .._libvirt.binding import libvirt
+from .._libvirt.xml import child_text, parse
+
+#: QEMU refuses longer names in qcow2 and qed.
+LONGEST_NAME = 1023
+
+#: How deep a chain is followed; QEMU itself gives up long before.
+DEEPEST = 200
+
+_DATA_FILE = 0x44415441
+_PATH_PROTOCOLS = ("file", "host_device", "host_cdrom")
+_EXTENT = re.compile(r'^\s*(?:RW|RDONLY|NOACCESS)\s+\d+\s+\w+\s+"([^"]+)"', re.MULTILINE)
+_PARENT = re.compile(r'^\s*parentFileNameHint\s*=\s*"([^"]+)"', re.MULTILINE)
+
+
+@dataclass
+class Reference:
+    """What one name in a header may mean."""
+
+    #: The files of this host that it may be, in the order of likelihood.
+    paths: list[str] = field(default_factory=list)
+    #: Where it is fetched from: names of servers, ``unix`` for a socket of this host.
+    servers: list[str] = field(default_factory=list)
+    #: Images of Ceph that it names, as ``rbd:POOL/IMAGE`` or ``rbd:POOL/NAMESPACE/IMAGE``.
+    rbd: list[str] = field(default_factory=list)
+    #: Its text where it is not understood.
+    words: str | None = None
+
+
+@dataclass
+class Chain:
+    """All that an image needs beside itself."""
+
+    #: The paths of images and data files behind it, nearest first.
+    files: list[str] = field(default_factory=list)
+    #: As in Reference, of the whole chain.
+    servers: list[str] = field(default_factory=list)
+    rbd: list[str] = field(default_factory=list)
+    #: Why it may be longer than is known, sentences without a full stop.
+    troubles: list[str] = field(default_factory=list)
+
+
+def chain(
+    path: str,
+    image_format: str | None = None,
+    known: dict[str, Any] | None = None,
+    ask: Callable[[str], list[Reference] | None] | None = None,
+) -> Chain:
+    """The Chain of an image.
+
+    :param image_format: what the domain takes it for; nothing can be behind ``raw``, whatever its first bytes say.
+    :param known: what headers name already, as learn() fills it.
+    :param ask: a function (path) -> list of Reference or None, for an image that this user must not read.
+    """
+    known = {} if known is None else known
+    found = Chain()
+    if image_format == "raw":
+        return found
+    seen, left = {path}, [path]
+    while left:
+        image = left.pop(0)
+        learn([image], known, deep=False)
+        if isinstance(known[image], PermissionError) and ask is not None:
+            asked = ask(image)
+            known[image] = known[image] if asked is None else asked
+        if isinstance(known[image], Exception):
+            found.troubles.append(f"{image} cannot be read ({reason_of(known[image])})")
+            continue
+        for reference in known[image]:
+            found.servers += reference.servers
+            found.rbd += reference.rbd
+            if reference.words is not None:
+                found.troubles.append(f"what {image} is backed by is not understood ({reference.words})")
+            elif reference.paths and reference.paths[0] not in seen:
+                seen.add(reference.paths[0])
+                found.files.append(reference.paths[0])
+                left.append(reference.paths[0])
+        if len(seen) > DEEPEST:
+            found.troubles.append(f"its chain of images has no end ({image})")
+            break
+    return found
+
+
+def learn(images: Iterable[str], known: dict[str, Any], deep: bool = True) -> None:
+    """Read the headers of images, and of all behind them, with few looks.
+
+    :param known: a dict that takes up what each names, a list of Reference, or why it cannot be read, an exception.
+    """
+    images = list(dict.fromkeys(image for image in images if image not in known))
+    while images:
+        for image, (good, answer) in zip(images, access.call_each(references_of, [(image,) for image in images])):
+            if not good and not isinstance(answer, (OSError, access.Unresponsive)):
+                raise answer
+            known[image] = answer
+        behind = [
+            reference.paths[0]
+            for image in images
+            if deep and isinstance(known[image], list)
+            for reference in known[image]
+            if reference.paths
+        ]
+        images = list(dict.fromkeys(image for image in behind if image not in known))
+
+
+def by_libvirt(conn: Any, path: str) -> list[Reference] | None:
+    """What an image names, as libvirt has read it when its pool was last looked at; None where libvirt does not know the file.
+
+    libvirt may read what a user in its group may not.
+    """
+    try:
+        root = parse(conn.storageVolLookupByPath(path).XMLDesc(0))
+    except libvirt.libvirtError:
+        return None
+    behind = child_text(root, "backingStore/path")
+    return [reference_of(behind, path)] if behind else []
+
+
+def reason_of(error: Exception) -> str:
+    """Why a file could not be looked at, in a few words."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def references_of(path: str) -> list[Reference]:
+    """What the header of an image names, as a list of Reference; [] of what is no image with anything behind it.
+
+    :raises OSError: it cannot be read, or its header is damaged.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as handle:
+        kind = os.fstat(handle.fileno()).st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISBLK(kind)):
+            return []
+        names = _names_in(handle, handle.read(4096))
+    return [reference_of(name, path) for name in names]
+
+
+def _damaged() -> OSError:
+    return OSError(errno.EINVAL, "its header is damaged")
+
+
+def _names_in(handle: BinaryIO, head: bytes) -> list[str]:
+    if head[:4] == b"QFI\xfb":
+        return _qcow2_names(handle, head)
+    if head[:4] == b"QED\0":
+        return _qed_names(handle, head)
+    if head[:4] == b"KDMV":
+        start, length = struct.unpack_from("<QQ", head.ljust(64, b"\0"), 28)
+        return _vmdk_names(_at(handle, start * 512, min(length * 512, 1 << 16)) if start else b"")
+    if head.lstrip().startswith(b"# Disk DescriptorFile"):
+        return _vmdk_names(_at(handle, 0, 1 << 16))
+    return []
+
+
+def _at(handle: BinaryIO, offset: int, length: int) -> bytes:
+    handle.seek(offset)
+    return handle.read(length)
+
+
+def _name_at(handle: BinaryIO, offset: int, length: int) -> list[str]:
+    """The name that a header points at, [] where it points nowhere."""
+    if not offset or not length:
+        return []
+    if length > LONGEST_NAME or offset >= 1 << 62:
+        raise _damaged()
+    found = _at(handle, offset, length)
+    if len(found) < length:
+        raise _damaged()
+    return [os.fsdecode(found)]
+
+
+def _qcow2_names(handle: BinaryIO, head: bytes) -> list[str]:
+    if len(head) < 20:
+        return []
+    version, offset, length = struct.unpack_from(">IQI", head, 4)
+    names = _name_at(handle, offset, length)
+    if version < 3 or len(head) < 104:
+        return names
+    features, position = struct.unpack_from(">Q", head, 72)[0], struct.unpack_from(">I", head, 100)[0]
+    if not features & 4:
+        return names
+    # With an external data file the clusters of the guest are in that.
+    for _dummy in range(64):
+        kind, size = struct.unpack(">II", _at(handle, position, 8).ljust(8, b"\0"))
+        if kind == 0:
+            break
+        if kind == _DATA_FILE:
+            return names + _name_at(handle, position + 8, size)
+        position += 8 + (size + 7) // 8 * 8
+    # Without its name QEMU does not open such a file unless it is given another.
+    raise _damaged()
+
+
+def _qed_names(handle: BinaryIO, head: bytes) -> list[str]:
+    if len(head) < 64:
+        return []
+    features = struct.unpack_from("<Q", head, 16)[0]
+    offset, length = struct.unpack_from("<II", head, 56)
+    return _name_at(handle, offset, length) if features & 1 else []
+
+
+def _vmdk_names(descriptor: bytes) -> list[str]:
+    text = descriptor.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+    return _PARENT.findall(text) + _EXTENT.findall(text)
+
+
+def reference_of(name: str, path: str) -> Reference:
+    """What a name in the header of the image ``path`` may mean."""
+    if name.startswith("json:"):
+        return _of_json(name, path)
+    protocol = re.match(r"^([^:/]*):", name)
+    if protocol is None:
+        return Reference(_below(name, path))
+    if protocol.group(1) in _PATH_PROTOCOLS:
+        return Reference(_below(name[protocol.end() :], path))
+    return _of_server(name)
+
+
+def _below(name: str, path: str) -> list[str]:
+    """A name relative to an image is so to the folder by which the image was opened, be it a link or not."""
+    found, folders = [], [os.path.dirname(path)]
+    if not os.path.isabs(name):
+        folders.append(os.path.dirname(os.path.realpath(path)))
+    for folder in folders:
+        joined = os.path.join(folder, name)
+        # Behind a link ".." is another folder than the one that is written before it.
+        joined = joined if ".." in joined.split("/") else os.path.normpath(joined)
+        if joined not in found:
+            found.append(joined)
+    return found
+
+
+def _of_server(name: str) -> Reference:
+    if "://" in name:
+        try:
+            parts = urllib.parse.urlsplit(name)
+            return Reference(servers=["unix" if "+unix" in parts.scheme else parts.hostname or "localhost"])
+        except ValueError:
+            return Reference(words=name)
+    fields = name.split(":")
+    if fields[0] == "nbd":
+        in_brackets = re.match(r"nbd:(\[[^\[\]]*\])", name)
+        return Reference(servers=[in_brackets.group(1) if in_brackets else fields[1] or "localhost"])
+    if fields[0] == "rbd":
+        monitors = re.findall(r":mon_host=((?:\\.|[^:])*)", name)
+        servers = [re.sub(r"\\?:\d+$", "", each) for found in monitors for each in re.split(r"\\?;|,", found)]
+        image = re.match(r"rbd:((?:\\.|[^:@\\])+)", name)
+        if image is None or "/" not in image.group(1):
+            return Reference(servers=servers, words=name)
+        return Reference(servers=servers, rbd=["rbd:" + re.sub(r"\\(.)", r"\1", image.group(1))])
+    return Reference(words=name)
+
+
+def _of_json(name: str, path: str) -> Reference:
+    try:
+        found = json.loads(name[5:])
+    except ValueError:
+        return Reference(words=name)
+    named = Reference()
+    if not isinstance(found, dict) or not _collect(found, path, named):
+        # Without the escapes of JSON, so that a name is found in it.
+        return Reference(words=json.dumps(found, ensure_ascii=False))
+    named.paths = list(dict.fromkeys(named.paths))
+    return named
+
+
+def _collect(found: Mapping[str, Any], path: str, named: Reference) -> bool:
+    """Take up what QEMU's description of a block device names; whether all of it was understood."""
+    understood = True
+    for key, value in found.items():
+        word = key.rpartition(".")[2]
+        if isinstance(value, dict):
+            understood &= _collect(value, path, named)
+        elif isinstance(value, list):
+            # Several servers, or the children of a quorum.
+            understood &= all(isinstance(each, dict) and _collect(each, path, named) for each in value)
+        elif word == "filename" and isinstance(value, str):
+            inner = reference_of(value, path)
+            named.paths += inner.paths
+            named.servers += inner.servers
+            named.rbd += inner.rbd
+            understood &= inner.words is None
+        elif word == "url" and isinstance(value, str):
+            named.servers += _of_server(value).servers
+        elif word in ("host", "portal"):
+            named.servers.append(str(value).rpartition(":")[0] if word == "portal" else str(value))
+        elif word in ("path", "socket") and _is_socket(found, key):
+            named.servers.append("unix")
+        elif word == "image":
+            above = key[: -len(word)]
+            parts = [found.get(above + "pool"), found.get(above + "namespace"), value]
+            understood &= isinstance(value, str) and isinstance(parts[0], str)
+            named.rbd.append("rbd:" + "/".join(str(part) for part in parts if part))
+        elif word in ("file", "backing", "data-file") and value is not None:
+            # The name of a node, which a file cannot have.
+            understood = False
+    return understood
+
+
+def _is_socket(found: Mapping[str, Any], key: str) -> bool:
+    above, dummy, word = key.rpartition(".")
+    above += "." if above else ""
+    return word == "socket" or found.get(f"{above}type") == "unix" or found.get(f"{above}driver") == "nbd"

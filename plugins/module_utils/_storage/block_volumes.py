@@ -1,0 +1,236 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Volumes of storage pools that are block devices of this host, with names that libvirt lets us choose: LVM and ZFS.
+
+Private to the collection. What such a volume holds proves nothing: a new one has the data of those that were removed before.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import shlex
+import subprocess
+from typing import Any
+
+from .._files import access, qemu_img
+from .._libvirt import binding, missing_drivers
+from .._libvirt.binding import LibvirtProblem, host_name, libvirt
+from .._libvirt.xml import child_text, parse
+
+#: Types of pools.
+POOLS = ("logical", "zfs")
+
+SYSFS = "/sys"
+
+#: Seconds that qemu-img may take to fill a volume.
+FILLING = 3600
+
+
+def path_in(root: Any, name: str) -> str | None:
+    """The path of the device that a volume of a pool is, or would be; None where the pool has no such devices.
+
+    :param root: the XML of the pool.
+    """
+    folder = child_text(root, "target/path") if root.get("type") in POOLS else None
+    return posixpath.join(folder, name) if folder else None
+
+
+def at(conn: Any, path: str) -> tuple[str, str] | None:
+    """(pool, volume) of a device by the path that libvirt gives it; None where it is in no pool of a type of POOLS.
+
+    :raises libvirt.libvirtError: the pools cannot be read.
+    """
+    folder, name = posixpath.split(posixpath.normpath(path))
+    for pool in missing_drivers.listed(conn.listAllStoragePools, 0):
+        found = path_in(parse(pool.XMLDesc(0)), name)
+        if found and posixpath.dirname(posixpath.normpath(found)) == folder:
+            return pool.name(), name
+    return None
+
+
+def device_of(conn: Any, pool: str, name: str) -> str | None:
+    """The path of the device that a volume of a pool of this host is; None where the pool has no such devices.
+
+    :raises libvirt.libvirtError: the pool cannot be read.
+    """
+    return path_in(parse(conn.storagePoolLookupByName(pool).XMLDesc(0)), name)
+
+
+def as_device(disk: Any, path: str) -> None:
+    """Make a disk of a domain the device of its volume, so that the domain starts whatever libvirt knows of its pools."""
+    disk.set("type", "block")
+    source = disk.find("source")
+    source.attrib.clear()
+    source.set("dev", path)
+
+
+def is_device(conn: Any, pool: str) -> bool:
+    """Whether the volumes of a pool are block devices of this host; False where that cannot be read."""
+    try:
+        return parse(conn.storagePoolLookupByName(pool).XMLDesc(0)).get("type") in POOLS
+    except libvirt.libvirtError:
+        return False
+
+
+def key_of(conn: Any, pool: str, name: str) -> str | None:
+    """What tells a volume from a later one of its name: the uuid that LVM gives it; None where it cannot be found.
+
+    The key of a volume of ZFS is its path.
+    """
+    try:
+        return conn.storagePoolLookupByName(pool).storageVolLookupByName(name).key()
+    except libvirt.libvirtError:
+        return None
+
+
+def why_held(pool: Any, volume: Any) -> str | None:
+    """Why a volume is not removed whoever it belongs to: what this host itself has on it, in words; None where there is nothing.
+
+    :param pool, volume: libvirt's handles.
+    :raises libvirt.libvirtError: they cannot be read.
+    """
+    path = volume.path()
+    for other in pool.listAllVolumes(0):
+        # Removing the origin of a snapshot of LVM removes the snapshot.
+        if child_text(parse(other.XMLDesc(0)), "backingStore/path") == path:
+            return f"its snapshot {other.name()} needs it"
+    try:
+        return access.call(_holder, path)
+    except (OSError, access.Unresponsive) as exc:
+        return f"it cannot be looked at ({exc})"
+
+
+def _holder(path: str) -> str | None:
+    try:
+        number = os.stat(path).st_rdev
+        holders = os.path.join(SYSFS, "dev/block", f"{os.major(number)}:{os.minor(number)}", "holders")
+        names = sorted(os.listdir(holders)) if os.path.isdir(holders) else []
+        if names:
+            return f"the device {names[0]} of this host is on it"
+        # Who mounts a device, swaps to it or makes another one of it has it for himself. QEMU has it not.
+        os.close(os.open(path, os.O_RDONLY | os.O_EXCL))
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        if exc.errno != errno.EBUSY:
+            raise
+        return "this host itself uses it: it is mounted, swap space, or part of another device"
+    return None
+
+
+def fill(path: str, file: str, file_format: str) -> None:
+    """Copy the content of an image file into a device of at least its size, with its zeros.
+
+    :raises LibvirtProblem: it cannot be copied.
+    """
+    try:
+        done = qemu_img.run(["convert", "-n", "-t", "none", "-f", file_format, "-O", "raw", file, path], FILLING)
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise LibvirtProblem(f"{file} cannot be copied into {path} on {host_name()}: {exc}.") from exc
+    if done.returncode:
+        why = (done.stderr.strip() or f"exit status {done.returncode}").rpartition("\n")[2]
+        raise LibvirtProblem(f"{file} cannot be copied into {path} on {host_name()}: {why}.")
+
+
+class Volumes:
+    """The volumes of a pool of the hypervisor behind ``conn``, reached through its libvirt only.
+
+    It has the methods of _folder.Folder that a move needs. Every method raises LibvirtProblem.
+
+    :param where: the host, for messages.
+    """
+
+    def __init__(self, conn: Any, pool: str, where: str) -> None:
+        self._conn, self._name, self._where = conn, pool, where
+
+    def stat(self, name: str) -> dict[str, Any] | None:
+        """``{capacity, key}`` of a volume, or None if it is not there."""
+        pool = self._pool()
+        volume = self._volume(pool, name)
+        return None if volume is None else {"capacity": int(volume.info()[1]), "key": volume.key()}
+
+    def room(self) -> int:
+        """Bytes that are free."""
+        return int(self._pool().info()[3])
+
+    def create(self, name: str, capacity: int) -> str:
+        """Make a volume; libvirt refuses if there is one of the name. Returns its key."""
+        try:
+            return self._pool().createXML(volume_xml(name, capacity), 0).key()
+        except libvirt.libvirtError as exc:
+            raise self._problem(exc) from exc
+
+    def upload(self, name: str, path: str, size: int, progress: Any) -> None:
+        """Fill a volume from a device of this host; ``progress(bytes)`` is called now and then."""
+        volume = self._volume(self._pool(), name)
+        if volume is None:
+            raise LibvirtProblem(f"the volume {name} has vanished from the pool {self._name} of {self._where} while it was filled")
+        stream, done = self._conn.newStream(0), [0]
+
+        def piece(_stream: Any, count: int, descriptor: int) -> bytes:
+            data = os.read(descriptor, min(count, size - done[0]))
+            done[0] += len(data)
+            progress(done[0])
+            return data
+
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            volume.upload(stream, 0, size, 0)
+            try:
+                stream.sendAll(piece, descriptor)
+                stream.finish()
+            except BaseException:
+                try:
+                    stream.abort()
+                except libvirt.libvirtError:
+                    pass
+                raise
+        except libvirt.libvirtError as exc:
+            raise self._problem(exc) from exc
+        finally:
+            os.close(descriptor)
+        if done[0] != size:
+            raise LibvirtProblem(f"only {done[0]} of {size} bytes of {path} could be read")
+
+    def volume(self, name: str) -> Any:
+        """libvirt's handle of a volume, or None if it is not there."""
+        return self._volume(self._pool(), name)
+
+    def _pool(self) -> Any:
+        try:
+            pool = self._conn.storagePoolLookupByName(self._name)
+            kind = parse(pool.XMLDesc(0)).get("type")
+            if kind not in POOLS:
+                raise LibvirtProblem(f"the storage pool {self._name} of {self._where} is of the type {kind}, not of {' or '.join(POOLS)}")
+            if not pool.isActive():
+                raise LibvirtProblem(
+                    f"the storage pool {self._name} is not active on {self._where}: start it there (virsh pool-start {shlex.quote(self._name)})"
+                )
+            pool.refresh(0)
+        except libvirt.libvirtError as exc:
+            if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_POOL:
+                raise LibvirtProblem(f"the storage pool {self._name} does not exist on {self._where}: define it there") from exc
+            raise self._problem(exc) from exc
+        return pool
+
+    def _volume(self, pool: Any, name: str) -> Any:
+        try:
+            return pool.storageVolLookupByName(name)
+        except libvirt.libvirtError as exc:
+            if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
+                return None
+            raise self._problem(exc) from exc
+
+    def _problem(self, exc: Exception) -> LibvirtProblem:
+        text = f"libvirt of {self._where} cannot work in the storage pool {self._name}: {binding.text_of(exc)}"
+        return LibvirtProblem(text, binding.code_of(exc))
+
+
+def volume_xml(name: str, capacity: int) -> str:
+    """The XML of a volume that has all of its space from the beginning."""
+    name = name.replace("&", "&amp;").replace("<", "&lt;")
+    return f"<volume><name>{name}</name><capacity unit='bytes'>{int(capacity)}</capacity></volume>"

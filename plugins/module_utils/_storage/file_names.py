@@ -1,0 +1,68 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The names by which another host can find a file: its path, its place on the network, its number in its file system.
+
+Private to the collection. A path says little: two hosts have other files at one path, and one file may have two paths (hard links, bind mounts).
+A copy that shares blocks (reflink) is another file with a number of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from typing import Any
+
+from .._files import access, block_devices
+from .._files.mounts import Mount, mount_of
+from .shared_storage import real_path_id
+
+
+def file_system(real_path: str, mounts: Sequence[Mount]) -> str | None:
+    """Return a text for the file system that a path is on, the same on each host that sees it; None where it is not known.
+
+    That of the network is known by its server, any other by the number that the kernel makes of its uuid.
+    """
+    share = real_path_id(real_path, mounts)
+    if share is not None:
+        return ":".join(share.split(":", 2)[:2])
+    try:
+        number = access.call(os.statvfs, real_path).f_fsid
+    except (OSError, access.Unresponsive):
+        return None
+    return f"{number:x}" if number else None
+
+
+def inode(real_path: str, mounts: Sequence[Mount]) -> str | None:
+    """Return a text for a file or folder, the same for all its names on all hosts; None where it is not known.
+
+    A block device has none: each host makes nodes of its own for it.
+    """
+    system = file_system(real_path, mounts)
+    try:
+        found = None if system is None else access.call(os.stat, real_path)
+    except (OSError, access.Unresponsive):
+        return None
+    return None if found is None or stat.S_ISBLK(found.st_mode) else f"{system}/{found.st_ino}"
+
+
+def names(path: str, mounts: Sequence[Mount]) -> dict[str, Any]:
+    """Return the names of a file of this host.
+
+    :returns: a dict: path, real_path, shared_id, inode, device, what tells a block device on all hosts (None where they are not known), and mount, the
+        mount point that it is below.
+    """
+    if not os.path.isabs(path):
+        return {"path": path, "real_path": None, "shared_id": None, "inode": None, "device": None, "mount": None}
+    real = access.real_path(path) or os.path.normpath(path)
+    mount = mount_of(real, mounts)
+    return {
+        "path": path,
+        "real_path": real,
+        "shared_id": real_path_id(real, mounts),
+        "inode": inode(real, mounts),
+        "device": block_devices.identity(real),
+        "mount": mount[0] if mount is not None else None,
+    }

@@ -1,0 +1,90 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether somebody, on whichever host, has an image of Ceph open for writing.
+
+Private to the collection. Source: Ceph's "rbd status". A client that opens an image for writing watches it; Ceph forgets the watch of a client that died
+after 30 seconds. An exclusive lock is no sign: a client that wants to write gets it from one that lives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from .._files import programs
+from .._libvirt.binding import LibvirtProblem, libvirt
+from .._libvirt.xml import child_text, parse
+from .rbd import secret_key
+from .shared_storage import bracketed, pool_id
+
+#: Seconds that the command may take for all images together. The caller has a time limit for the whole look at the host.
+PATIENCE = 20
+
+
+def watched(conn: Any, images: Sequence[str]) -> list[str]:
+    """Those of the images that somebody is seen to have open for writing; the others may be open too.
+
+    The key comes from a storage pool of this host. Without such a pool, or without the command ``rbd``, nothing is seen.
+
+    :param images: texts as _shared_storage.disk_id() has them, ``rbd:SERVERS:/POOL/IMAGE``.
+    """
+    if not images or shutil.which("rbd") is None:
+        return []
+    pools, deadline, found = _pools(conn), time.monotonic() + PATIENCE, []
+    for image in images:
+        pool, left = pools.get(posixpath.dirname(image)), deadline - time.monotonic()
+        if pool is not None and left > 0 and _is_watched(conn, pool, image, left):
+            found.append(image)
+    return sorted(found)
+
+
+def _pools(conn: Any) -> dict[str, Any]:
+    """The pools of Ceph that this host has, by their texts: dict text -> <pool>."""
+    found = {}
+    try:
+        for each in conn.listAllStoragePools(0):
+            root = parse(each.XMLDesc(0))
+            text = pool_id(root) if root.get("type") == "rbd" else None
+            if text is not None:
+                found[text] = root
+    except libvirt.libvirtError:
+        return {}
+    return found
+
+
+def _is_watched(conn: Any, pool: Any, image: str, seconds: float) -> bool:
+    servers = [f"{bracketed(each.get('name') or '')}:{each.get('port') or '6789'}" for each in pool.findall("source/host")]
+    auth, key = pool.find("source/auth"), None
+    command = ["rbd", "--conf", "/dev/null", "--mon-host", ",".join(servers)]
+    try:
+        if auth is not None:
+            # Ceph reads as much of the file as it has bytes; a pipe has none.
+            key = os.memfd_create("key")
+            os.write(key, secret_key(conn, auth) or b"")
+            command += ["--id", auth.get("username") or "", "--keyfile", f"/dev/fd/{key}"]
+        command += ["status", f"{child_text(pool, 'source/name')}/{posixpath.basename(image)}", "--format", "json"]
+        # Not run_command: it hands on no pipe with a key.
+        # pylint: disable-next=ansible-bad-function
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+            timeout=seconds,
+            env=programs.environment(),
+            pass_fds=[] if key is None else [key],
+        )
+        return bool(json.loads(done.stdout)["watchers"])
+    except (OSError, subprocess.SubprocessError, LibvirtProblem, ValueError, KeyError, TypeError):
+        return False
+    finally:
+        if key is not None:
+            os.close(key)

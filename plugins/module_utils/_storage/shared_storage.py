@@ -1,0 +1,241 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One text for one shared storage, the same on every host that sees it.
+
+Private to the collection. The text is KIND:SERVER:PATH, made of where the storage comes from and never
+of what it is called here: cloned hosts have local pools of one name, one path and one uuid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import posixpath
+import re
+from collections.abc import Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from .._files import access
+from .._files.mounts import Mount, all_mounts, mount_of
+from .._libvirt.xml import child_text
+
+BY_UUID = "/dev/disk/by-uuid"
+
+# File systems of the network by the kernel's name. BeeGFS is not among them: each of its mounts says
+# beegfs_nodev, whichever cluster it is of. Nor is virtiofs, which may be a folder of one machine.
+_NETWORK = {
+    "nfs": "nfs",
+    "nfs4": "nfs",
+    "ceph": "ceph",
+    "fuse.glusterfs": "glusterfs",
+    "glusterfs": "glusterfs",
+    "cifs": "cifs",
+    "smb3": "cifs",
+    "lustre": "lustre",
+}
+# File systems of a cluster on one block device, whose name may differ and is no proof.
+_CLUSTER = ("gfs2", "ocfs2")
+# Those of the network, and of clusters, of which one mount is not told from another.
+_OTHER_NETWORK = ("9p", "afs", "beegfs", "coda", "gpfs", "orangefs", "pvfs2", "virtiofs", "wekafs")
+_PORTS = {"rbd": "6789", "ceph": "6789", "iscsi": "3260", "nbd": "10809"}
+#: Types of pools whose volumes are files in a folder.
+FOLDER_POOLS = ("dir", "fs", "netfs")
+#: Types of pools whose volumes QEMU reaches by the network itself.
+NETWORK_POOLS = ("rbd", "gluster", "sheepdog", "iscsi-direct")
+# netfs pools say what they mount; auto tries NFS first.
+_NETFS = {"auto": "nfs", "nfs": "nfs", "glusterfs": "glusterfs", "cifs": "cifs"}
+
+
+def pool_id(root: Element) -> str | None:
+    """The text of a storage pool that is shared by its nature, or None.
+
+    :param root: the <pool> element of libvirt's XML.
+    """
+    reader = {"netfs": _netfs, "rbd": _rbd, "gluster": _gluster, "iscsi": _iscsi, "iscsi-direct": _iscsi}
+    source, kind = root.find("source"), root.get("type", "")
+    return None if source is None or kind not in reader else reader[kind](source)
+
+
+def volume_id(pool: Element, volume: str) -> str | None:
+    """The text of a volume of a pool on the network, as disk_id() gives it for a disk that names no pool; None where the pool does not say.
+
+    :param pool: the <pool> element of libvirt's XML.
+    """
+    share = pool_id(pool)
+    # libvirt calls the units of a target so.
+    name = volume.removeprefix("unit:0:0:") if pool.get("type") == "iscsi-direct" else volume
+    return None if share is None else f"{share.rstrip('/')}/{name.lstrip('/')}"
+
+
+def disk_id(source: Element | None) -> str | None:
+    """The text of a disk that QEMU reaches by the network: that of its pool with its name behind it; None where it does not say.
+
+    :param source: the <source> of a disk of the type network.
+    """
+    if source is None:
+        return None
+    kind, name = source.get("protocol"), source.get("name")
+    if kind == "iscsi":
+        target, dummy, unit = (name or "").partition("/")
+        servers = _hosts(source, "iscsi")
+        return f"iscsi:{servers}:{target.lower()}/{unit}" if servers and target and unit else None
+    if kind == "rbd":
+        return _joined("rbd", _hosts(source, "rbd"), name)
+    if kind == "nbd":
+        # A socket is a server of its host.
+        return _joined("nbd", _hosts(source, "nbd"), name or "/")
+    # A file of a file system, which hosts may have mounted too.
+    family = {"gluster": "glusterfs", "nfs": "nfs"}.get(kind or "")
+    return _joined(family, _hosts(source, None), name)
+
+
+def _netfs(source: Element) -> str | None:
+    form = source.find("format")
+    kind = _NETFS.get(form.get("type", "") if form is not None else "auto")
+    return _joined(kind, _hosts(source, None), _attribute(source, "dir", "path"))
+
+
+def _rbd(source: Element) -> str | None:
+    return _joined("rbd", _hosts(source, "rbd"), child_text(source, "name"))
+
+
+def _gluster(source: Element) -> str | None:
+    volume = child_text(source, "name")
+    folder = _attribute(source, "dir", "path") or "/"
+    return _joined("glusterfs", _hosts(source, None), volume and f"{volume}/{folder}")
+
+
+def _iscsi(source: Element) -> str | None:
+    target = _attribute(source, "device", "path")
+    servers = _hosts(source, "iscsi")
+    return f"iscsi:{servers}:{target.lower()}" if servers and target else None
+
+
+def _hosts(source: Element, kind: str | None) -> str | None:
+    """The servers of a <source>, sorted; None without any, as with monitors from /etc/ceph."""
+    found = []
+    for host in source.findall("host"):
+        name, port = host.get("name"), host.get("port") if kind else None
+        if name:
+            found.append(_server(bracketed(name) + (f":{port}" if port else ""), kind))
+    return ",".join(sorted(set(found))) or None
+
+
+def _attribute(source: Element, child: str, name: str) -> str | None:
+    found = source.find(child)
+    return found.get(name) if found is not None else None
+
+
+def bracketed(name: str) -> str:
+    """A name of a server as a port may follow it: an IPv6 address in brackets, and in its shortest form.
+
+    Disks of libvirt have it without brackets, storage pools of Ceph and mounts have it with them.
+    """
+    found = re.fullmatch(r"\[([^\[\]]+)\](:[0-9]+)?", name)
+    try:
+        address = ipaddress.IPv6Address(found.group(1) if found else name)
+    except ValueError:
+        return name
+    return f"[{address}]{found.group(2) or '' if found else ''}"
+
+
+def _server(text: str, kind: str | None = None) -> str:
+    """A server's name in small letters, without the root's dot and without the port that all use; an IPv6 address in brackets."""
+    text = bracketed(text.strip().lower())
+    port = ":" + _PORTS.get(kind or "", "")
+    if kind and text.endswith(port):
+        text = text[: -len(port)]
+    return text.rstrip(".")
+
+
+def _joined(kind: str | None, server: str | None, path: str | None) -> str | None:
+    if not kind or not server or not path:
+        return None
+    path = posixpath.normpath("/" + path.lstrip("/"))
+    return f"{kind}:{server}:{path.lower() if kind == 'cifs' else path}"
+
+
+def read_mounts(path: str) -> list[Mount]:
+    """What is mounted where in this process's sight: list of (mount point, root, type, source).
+
+    :param path: touched first, so that what is mounted on demand is mounted.
+    """
+    with contextlib.suppress(access.Unresponsive):
+        access.call(os.path.exists, path)
+    return all_mounts()
+
+
+def path_id(path: str, mounts: Sequence[Mount]) -> str | None:
+    """The text of the network or cluster file system that a path lies on, or None."""
+    return real_path_id(access.real_path(path), mounts)
+
+
+def real_path_id(path: str, mounts: Sequence[Mount]) -> str | None:
+    """The same of a path that has no symbolic links."""
+    best = mount_of(path, mounts)
+    if best is None:
+        return None
+    point, root, kind, source = best
+    below = path[len(point.rstrip("/")) :]
+    if kind in _CLUSTER:
+        uuid = _file_system_uuid(source)
+        return _joined(kind, uuid, f"{root}/{below}") if uuid else None
+    family = _NETWORK.get(kind)
+    server, folder = _split(family, source)
+    # The kernel writes the folder that is mounted into the source of NFS, into the root of the others.
+    return _joined(family, server, f"{folder}/{below}" if family == "nfs" else f"{folder}/{root}/{below}")
+
+
+def network_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
+    """The mounts that other hosts may have too, and those below them: list of dicts path and shared_id (None for a local one)."""
+    found: list[dict[str, Any]] = []
+    for point, _dummy, kind, _dummy2 in mounts:
+        # Others are many where containers run, and each is a look at a file.
+        shared_id = path_id(point, mounts) if is_on_network(kind) else None
+        if shared_id or any(point.startswith(f"{above['path'].rstrip('/')}/") for above in found):
+            found = [each for each in found if each["path"] != point] + [{"path": point, "shared_id": shared_id}]
+    return sorted(found, key=lambda each: each["path"])
+
+
+def is_on_network(kind: str) -> bool:
+    """Whether a file system, by the kernel's name, is one that other hosts may see too, told apart or not."""
+    return kind in _NETWORK or kind in _CLUSTER or kind in _OTHER_NETWORK or kind.startswith("fuse.")
+
+
+def _split(kind: str | None, source: str) -> tuple[str | None, str | None]:
+    """Server and folder of a mount's source; (None, None) when it does not name them."""
+    if kind == "cifs":
+        match = re.match(r"^[/\\]{2}([^/\\]+)[/\\](.*)$", source)
+        return (_server(match.group(1)), match.group(2).replace("\\", "/")) if match else (None, None)
+    if kind == "ceph":
+        match = re.match(r"^[^@/]*@([0-9a-fA-F-]{36}\.[^=/]+)=(.*)$", source)
+        if match:
+            return match.group(1).lower(), match.group(2)
+    if kind == "glusterfs":
+        match = re.match(r"^(.+?):/?([^:]+)$", source)
+        return (_server(match.group(1)), match.group(2)) if match else (None, None)
+    if kind is None or ":/" not in source:
+        return None, None
+    server, dummy, folder = source.partition(":/")
+    if kind == "lustre":
+        server = ":".join(sorted(_server(name) for name in server.split(":")))
+    elif kind == "ceph":
+        server = ",".join(sorted(_server(name, kind) for name in server.split(",")))
+    return _server(server), folder
+
+
+def _file_system_uuid(device: str) -> str | None:
+    """The uuid in the superblock, which all that mount this device see; None when udev has it not."""
+    wanted = os.path.realpath(device)
+    try:
+        names = sorted(os.listdir(BY_UUID))
+    except OSError:
+        return None
+    for name in names:
+        if os.path.realpath(os.path.join(BY_UUID, name)) == wanted:
+            return name.lower()
+    return None

@@ -1,0 +1,189 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Disks of instances that are volumes of storage pools without files: made, named in domains, and removed by libvirt's storage API.
+
+Private to the collection. The name of a volume that is made here begins with the whole uuid of its instance, which proves whose it is.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from .._libvirt import binding, missing_drivers
+from .._libvirt.binding import LibvirtProblem, host_name, libvirt
+from .._libvirt.xml import child_text, keep_prefixes, parse
+from . import block_volumes, rbd
+from .shared_storage import disk_id, pool_id
+
+GIB = 2**30
+
+#: Types of pools in which volumes are made here.
+POOLS = ("rbd", *block_volumes.POOLS)
+
+#: A volume without a format of its own; name, size in bytes.
+VOLUME = "<volume><name>{name}</name><capacity unit='bytes'>{size}</capacity><target><format type='raw'/></target></volume>"
+
+
+def is_named_for(name: str, uuid: str) -> bool:
+    """Whether the name of a volume says that it is of an instance."""
+    return name.startswith(f"{uuid}-")
+
+
+def check(
+    conn: Any, pool: str, name: str, size_gb: int, uuid: str | None, is_unfinished: Callable[[str], bool], is_clone: bool = False
+) -> bool:
+    """Whether a volume has to be made: True if it is missing, False if the right one is there.
+
+    :param is_unfinished: tells by its key whether a volume that is a block device was left by a build that was killed.
+    :param is_clone: such a build has begun to make it as a clone of an image: then it may be smaller, and has the data of that image.
+
+    :raises LibvirtProblem: it cannot be made, or another one has its name.
+    """
+    what = f"The volume {name} of the storage pool {pool} on {host_name()}"
+    if uuid is None or not is_named_for(name, uuid):
+        raise LibvirtProblem(f"{what} must have a name that begins with the uuid of its instance, or nothing would prove whose it is.")
+    found = find_pool(conn, pool)
+    kind = parse(found.XMLDesc(0)).get("type")
+    if kind not in POOLS:
+        raise LibvirtProblem(f"{what} cannot be made: the pool is of the type {kind}, and volumes are made in {', '.join(POOLS)}.")
+    if not found.isActive():
+        raise LibvirtProblem(f"{what} cannot be made: the pool does not run. Start it: virsh pool-start {shlex.quote(pool)}")
+    try:
+        found.refresh(0)
+        volume = found.storageVolLookupByName(name)
+    except libvirt.libvirtError as exc:
+        if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
+            return True
+        raise LibvirtProblem(f"{what} cannot be looked at: {binding.text_of(exc)}.") from exc
+    size, is_device = volume.info()[1], kind in block_volumes.POOLS
+    # LVM rounds up to its extents.
+    why = f"it has {size / GIB:.2f} GiB, not {size_gb}" if size != size_gb * GIB and not (is_device and size // GIB == size_gb) else None
+    if why is None and is_device:
+        why = block_volumes.why_held(found, volume)
+        if why is None and not is_unfinished(volume.key()):
+            why = "it may hold data, and nothing proves that a build of this instance has made it and was cut off"
+    elif is_clone and not is_device and size <= size_gb * GIB:
+        return False
+    elif why is None and not rbd.is_empty(conn, found, name):
+        why = "it holds data"
+    if why:
+        raise LibvirtProblem(
+            f"{what} is there already and is not the requested disk: {why}. Nothing was overwritten. If nobody needs it: "
+            f"virsh vol-delete {shlex.quote(name)} {shlex.quote(pool)}"
+        )
+    # It is empty, or was never used, and of this instance by its name: a build was cut off.
+    return False
+
+
+def make(conn: Any, pool: str, name: str, size_gb: int) -> None:
+    """Make an empty volume.
+
+    :raises LibvirtProblem: it cannot be made, or somebody else has just made it.
+    """
+    found = find_pool(conn, pool)
+    is_device = parse(found.XMLDesc(0)).get("type") in block_volumes.POOLS
+    text = block_volumes.volume_xml(name, size_gb * GIB) if is_device else VOLUME.format(name=name, size=size_gb * GIB)
+    try:
+        found.createXML(text, 0)
+    except libvirt.libvirtError as exc:
+        raise LibvirtProblem(
+            f"The volume {name} of the storage pool {pool} cannot be made on {host_name()}: {binding.text_of(exc)}."
+        ) from exc
+
+
+def fill(conn: Any, pool: str, name: str, file: str, file_format: str) -> None:
+    """Copy an image file into an empty volume.
+
+    :raises LibvirtProblem: it cannot be copied.
+    """
+    found = find_pool(conn, pool)
+    path = block_volumes.path_in(parse(found.XMLDesc(0)), name)
+    if path is not None:
+        block_volumes.fill(path, file, file_format)
+    else:
+        rbd.fill(conn, found, name, file, file_format)
+
+
+def find_pool(conn: Any, name: str) -> Any:
+    """libvirt's handle of a pool.
+
+    :raises LibvirtProblem: there is none of the name.
+    """
+    try:
+        return conn.storagePoolLookupByName(name)
+    except libvirt.libvirtError as exc:
+        raise LibvirtProblem(f"The storage pool {name} is not known on {host_name()}: {binding.text_of(exc)}.") from exc
+
+
+def with_sources(conn: Any, text: str) -> str:
+    """Return domain XML whose volumes of pools that libvirt cannot name in a domain are disks on the network, with the servers of the pool.
+
+    libvirt starts no domain with a volume of an RBD pool. Volumes that are block devices are disks by their paths.
+
+    :raises LibvirtProblem: a pool does not say where it comes from.
+    """
+    root, changed = parse(text), False
+    for disk in root.findall("devices/disk[@type='volume']"):
+        source = disk.find("source")
+        name, volume = (source.get("pool"), source.get("volume")) if source is not None else (None, None)
+        if source is None or not name or not volume:
+            continue
+        pool = parse(find_pool(conn, name).XMLDesc(0))
+        path = block_volumes.path_in(pool, volume)
+        if path is not None:
+            block_volumes.as_device(disk, path)
+            changed = True
+        if pool.get("type") != "rbd":
+            continue
+        origin = pool.find("source")
+        servers = origin.findall("host") if origin is not None else []
+        if origin is None or not servers:
+            raise LibvirtProblem(
+                f"The storage pool {name} on {host_name()} names no monitors (host in its source), so no domain can have a disk there. Add them."
+            )
+        disk.set("type", "network")
+        source.attrib.clear()
+        source.set("protocol", "rbd")
+        source.set("name", f"{child_text(origin, 'name')}/{volume}")
+        for server in servers:
+            found = {key: value for key, value in server.attrib.items() if key in ("name", "port")}
+            # A pool has an IPv6 address in brackets, and QEMU adds them to that of a disk.
+            ET.SubElement(source, "host", {key: value.strip("[]") for key, value in found.items()})
+        auth = origin.find("auth")
+        secret = auth.find("secret") if auth is not None else None
+        if auth is not None and secret is not None:
+            given = ET.SubElement(disk, "auth", {"username": auth.get("username", "")})
+            ET.SubElement(given, "secret", {"type": "ceph", **secret.attrib})
+        changed = True
+    if not changed:
+        return text
+    keep_prefixes(text)
+    return ET.tostring(root, encoding="unicode")
+
+
+def of_disk(conn: Any, element: Any) -> tuple[str, str] | None:
+    """(pool, volume) of a ``<disk>`` that is in a pool of a type of POOLS of this host; None where it is in none.
+
+    :raises libvirt.libvirtError: the pools cannot be read.
+    """
+    source = element.find("source")
+    if source is None:
+        return None
+    if element.get("type") == "volume":
+        name, volume = source.get("pool"), source.get("volume")
+        kind = parse(conn.storagePoolLookupByName(name).XMLDesc(0)).get("type")
+        return (name, volume) if kind in POOLS else None
+    if element.get("type") == "block":
+        return block_volumes.at(conn, source.get("dev") or "")
+    text = disk_id(source) if element.get("type") == "network" else None
+    for pool in missing_drivers.listed(conn.listAllStoragePools, 0) if text else ():
+        root = parse(pool.XMLDesc(0))
+        share = pool_id(root)
+        if root.get("type") in POOLS and share and text and text.startswith(f"{share}/"):
+            return pool.name(), text[len(share) + 1 :]
+    return None
