@@ -95,8 +95,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils._files import access
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name
 from ansible_collections.drover.compute.plugins.module_utils._orders import orders
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 from ansible_collections.drover.compute.plugins.module_utils._snapshots import backup
@@ -143,24 +142,9 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
-    if not binding.is_local(given["uri"]):
-        module.fail_json(msg=f"This works on the hypervisor only, and {given['uri']} is another machine: run it there.")
-    binding.require_binding(module)
     result: dict[str, Any] = {"changed": False, "copies": [], "left_out": [], "lines": []}
-    conn = None
-    try:
-        conn = binding.open_connection(given["uri"])
+    with module.hypervisor(lambda: result, local=True) as conn:
         _run(module, conn, result)
-    except (LibvirtProblem, access.Unresponsive) as exc:
-        text = str(exc).rstrip(".")
-        module.fail_json(msg=f"{text[:1].upper()}{text[1:]}.", **result)
-    except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {host_name()} refused: {binding.text_of(exc)}.", **result)
-    except OSError as exc:
-        module.fail_json(msg=f"A file on {host_name()} cannot be used: {exc}.", **result)
-    finally:
-        binding.close(conn)
     module.exit_json(**result)
 
 

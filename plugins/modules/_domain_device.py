@@ -339,32 +339,11 @@ def main() -> None:
     module.params["uuid"] = binding.domain_uuid(module, module.params["uuid"], "changed")
     if module.params["timeout"] < 0:
         module.fail_json(msg=f"timeout is {module.params['timeout']} s: give 0 or more.", begun=False)
-    if not binding.is_local(module.params["uri"]):
-        module.fail_json(
-            msg=f"This works on the hypervisor only, and {module.params['uri']} is another machine: run it there.", begun=False
-        )
-    binding.require_binding(module)
-    try:
-        conn = binding.open_connection(module.params["uri"])
-    except LibvirtProblem as exc:
-        module.fail_json(msg=str(exc), begun=False)
-    change = Change(module, conn)
-    try:
+    change = None
+    with module.hypervisor(lambda: {"begun": change.begun if change else False}, local=True) as conn:
+        change = Change(module, conn)
         result = change.run()
-    except (LibvirtProblem, images.ImageProblem) as exc:
-        module.fail_json(msg=_sentence(exc), begun=change.begun)
-    except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {host_name()} refused: {binding.text_of(exc)}.", begun=change.begun)
-    except OSError as exc:
-        module.fail_json(msg=f"A file on {host_name()} cannot be used: {exc}.", begun=change.begun)
-    finally:
-        binding.close(conn)
     module.exit_json(**result)
-
-
-def _sentence(problem: Exception) -> str:
-    text = str(problem)
-    return text if text.endswith(".") else f"{text[:1].upper()}{text[1:]}."
 
 
 if __name__ == "__main__":

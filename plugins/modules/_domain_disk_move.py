@@ -179,7 +179,6 @@ from ansible_collections.drover.compute.plugins.module_utils._domain.device_xml 
 from ansible_collections.drover.compute.plugins.module_utils._host.disk_facts import DiskFacts
 from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._images import images
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._orders import orders
@@ -300,37 +299,17 @@ def main() -> None:
     for name, least in (("wait", 0), ("timeout", 0), ("bandwidth_mib", 1)):
         if module.params[name] is not None and module.params[name] < least:
             module.fail_json(msg=f"{name} is {module.params[name]}: give {least} or more.", begun=False)
-    if not binding.is_local(module.params["uri"]):
-        module.fail_json(
-            msg=f"This works on the hypervisor only, and {module.params['uri']} is another machine: run it there.", begun=False
-        )
-    binding.require_binding(module)
-    try:
-        conn = binding.open_connection(module.params["uri"])
-    except LibvirtProblem as exc:
-        module.fail_json(msg=str(exc), begun=False)
-    change = Change(module, conn)
-    try:
+    change = None
+    with module.hypervisor(lambda: _certain(change), local=True) as conn:
+        change = Change(module, conn)
         result = change.run()
-    except (LibvirtProblem, images.ImageProblem) as exc:
-        _fail(module, change, _sentence(exc))
-    except libvirt.libvirtError as exc:
-        _fail(module, change, f"libvirt on {host_name()} refused: {binding.text_of(exc)}.")
-    except OSError as exc:
-        _fail(module, change, f"A file on {host_name()} cannot be used: {exc}.")
-    finally:
-        binding.close(conn)
     module.exit_json(**result)
 
 
-def _fail(module: AnsibleModule, change: Change, message: str) -> None:
-    begun = change.is_open()
-    module.fail_json(msg=message, **({} if begun is None else {"begun": begun}))
-
-
-def _sentence(problem: Exception) -> str:
-    text = str(problem)
-    return text if text.endswith(".") else f"{text[:1].upper()}{text[1:]}."
+def _certain(change: Change | None) -> dict[str, Any]:
+    """Return the certain facts after a failure."""
+    begun = change.is_open() if change else False
+    return {} if begun is None else {"begun": begun}
 
 
 if __name__ == "__main__":

@@ -197,7 +197,6 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem
 from ansible_collections.drover.compute.plugins.module_utils._migration import following
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
@@ -319,7 +318,7 @@ def main() -> None:
     records = Records(module.params["run_dir"])
     checking = module.params["check"] or module.check_mode
     changed = False
-    try:
+    with module.failures(files=f"The records of moves in {records.folder}"):
         if checking:
             answers = _check(moves, uri, records) if moves else []
             changed = module.check_mode and any(answer.get("would_start") for answer in answers)
@@ -336,12 +335,6 @@ def main() -> None:
             news = following.News(module.params["news_within"], waiting)
             wait, until = module.params["wait"], module.params["until"]
             reports = answers = following.follow(started + followed, uri, records, wait, until, news)
-    except LibvirtProblem as exc:
-        module.fail_json(msg=str(exc))
-    except binding.libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {binding.host_name()} refused: {binding.text_of(exc)}.")
-    except OSError as exc:
-        module.fail_json(msg=f"The records of moves in {records.folder} on {binding.host_name()} cannot be kept: {exc.strerror}.")
     module.exit_json(changed=changed, moves=answers, finished=all(report["status"] != "running" for report in reports))
 
 

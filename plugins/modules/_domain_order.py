@@ -104,7 +104,6 @@ from ansible_collections.drover.compute.plugins.module_utils._domain import powe
 from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._orders import orders
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 from ansible_collections.drover.compute.plugins.module_utils._orders.unfinished import Unfinished
@@ -141,18 +140,9 @@ def main() -> None:
     given = module.params
     for each in given["domains"]:
         each["uuid"] = binding.domain_uuid(module, each["uuid"], "looked at")
-    conn = binding.connect(module, given["uri"])
     records, deadline = Records(), time.monotonic() + given["patience"]
-    try:
+    with module.hypervisor() as conn:
         found = [_look(conn, records, each, max(0.0, deadline - time.monotonic()), module) for each in given["domains"]]
-    except LibvirtProblem as exc:
-        module.fail_json(msg=str(exc))
-    except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {binding.host_name()} refused: {binding.text_of(exc)}.")
-    except OSError as exc:
-        module.fail_json(msg=f"The orders cannot be recorded in {records.folder} on {binding.host_name()}: {exc.strerror}.")
-    finally:
-        binding.close(conn)
     module.exit_json(changed=False, domains=found)
 
 

@@ -192,8 +192,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.drover.compute.plugins.module_utils._devices import mdevs
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 from ansible_collections.drover.compute.plugins.module_utils._restart import restart
 from ansible_collections.drover.compute.plugins.module_utils._restart.restart_images import Surroundings
@@ -245,20 +243,14 @@ def main() -> None:
     given = module.params
     if given["at_once"] < 1:
         module.fail_json(msg="at_once must be at least 1, or nothing would ever start.")
-    binding.require_binding(module)
-    try:
-        conn = binding.open_connection(given["uri"])
-    except LibvirtProblem as exc:
-        module.fail_json(msg=str(exc), begun=False)
-    records, check, surroundings = Records(), module.check_mode, Surroundings(conn)
-    try:
+    records, check = Records(), module.check_mode
+    with module.hypervisor() as conn:
+        surroundings = Surroundings(conn)
         with ThreadPoolExecutor(given["at_once"]) as pool:
             instances = list(
                 pool.map(lambda each: restart.restart(conn, records, each, given["timeout"], check, surroundings), given["instances"])
             )
         forgotten = [restart.forget(conn, records, uuid, check) for uuid in given["forget"]]
-    finally:
-        binding.close(conn)
     changed = any(each["status"] in ("restarted", "forgotten") for each in instances + forgotten)
     module.exit_json(changed=changed, instances=instances, forgotten=forgotten)
 

@@ -235,11 +235,8 @@ def main() -> None:
             module.fail_json(msg=f"{key} is no part of a policy, which has {', '.join(POLICY)}. Nothing was changed.")
     for each in given["domains"]:
         each["uuid"] = binding.domain_uuid(module, each["uuid"], "changed")
-    conn = binding.connect(module, given["uri"])
-    try:
+    with module.hypervisor() as conn:
         answers = [_act(conn, each, given, module.check_mode) for each in given["domains"]]
-    finally:
-        binding.close(conn)
     result: dict[str, Any] = {"changed": any(each["changed"] for each in answers)}
     if module._diff:
         result["diff"] = _difference(answers)

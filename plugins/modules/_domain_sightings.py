@@ -133,12 +133,8 @@ def main() -> None:
     given = module.params
     given["uuids"] = [binding.domain_uuid(module, each, "looked for") for each in given["uuids"]]
     binding.require_binding(module)
-    try:
+    with module.failures():
         found = [_patiently(uri, given) for uri in given["uris"]]
-    except LibvirtProblem as exc:
-        module.fail_json(msg=str(exc))
-    except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {binding.host_name()} refused: {binding.text_of(exc)}.")
     # What one of its libvirts has is there.
     lacking = {name: why for name, why in found[0][1].items() if all(name in each for _domains, each in found)} if found else {}
     module.exit_json(changed=False, domains=[each for domains, _lacking in found for each in domains], lacking=lacking)

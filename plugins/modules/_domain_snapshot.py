@@ -127,12 +127,10 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils._domain import power
-from ansible_collections.drover.compute.plugins.module_utils._files import access
 from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._images import images
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name
 from ansible_collections.drover.compute.plugins.module_utils._orders import orders
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 from ansible_collections.drover.compute.plugins.module_utils._snapshots import records
@@ -199,33 +197,11 @@ def main() -> None:
     given["uuid"] = binding.domain_uuid(module, given["uuid"], "changed")
     if given["timeout"] < 0:
         module.fail_json(msg=f"timeout is {given['timeout']} s: give 0 or more.", begun=False)
-    if not binding.is_local(given["uri"]):
-        module.fail_json(msg=f"This works on the hypervisor only, and {given['uri']} is another machine: run it there.", begun=False)
-    binding.require_binding(module)
-    try:
-        conn = binding.open_connection(given["uri"])
-    except LibvirtProblem as exc:
-        module.fail_json(msg=str(exc), begun=False)
-    steps = _snapshot_steps.Steps(module, conn)
-    try:
+    steps = None
+    with module.hypervisor(lambda: {"begun": steps.begun if steps else False}, local=True) as conn:
+        steps = _snapshot_steps.Steps(module, conn)
         result = _run(module, conn, steps)
-    except (LibvirtProblem, images.ImageProblem, access.Unresponsive) as exc:
-        module.fail_json(msg=_sentence(exc, steps.domain), begun=steps.begun)
-    except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {host_name()} refused: {binding.text_of(exc)}.", begun=steps.begun)
-    except (OSError, ValueError) as exc:
-        module.fail_json(msg=f"A file or a description on {host_name()} cannot be used: {exc}.", begun=steps.begun)
-    finally:
-        binding.close(conn)
     module.exit_json(**result)
-
-
-def _sentence(problem: Exception, domain: Any) -> str:
-    text = str(problem)
-    # The name of a domain stays as it is.
-    if domain is None or not text.startswith(f"{domain.name()} "):
-        text = f"{text[:1].upper()}{text[1:]}"
-    return text if text.endswith(".") else f"{text}."
 
 
 if __name__ == "__main__":

@@ -86,7 +86,6 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils._files.mounts import all_mounts
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._ownership.file_users import FileUsers
 from ansible_collections.drover.compute.plugins.module_utils._storage import file_names
 
@@ -119,13 +118,9 @@ def main() -> None:
     names = [file_names.names(path, mounts) for path in given["paths"]]
     if given["files"]:
         binding.require_binding(module)
-        try:
+        with module.failures():
             for uri in given["uris"]:
                 users.update(_users(uri, given))
-        except LibvirtProblem as exc:
-            module.fail_json(msg=str(exc))
-        except libvirt.libvirtError as exc:
-            module.fail_json(msg=f"libvirt on {binding.host_name()} refused: {binding.text_of(exc)}.")
     module.exit_json(changed=False, names=names, users=users)
 
 

@@ -142,11 +142,13 @@ kept:
   sample: []
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils._files.access import Unresponsive
+from ansible_collections.drover.compute.plugins.module_utils._files.problem import Problem
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._images.cache import (
     Absent,
@@ -158,7 +160,6 @@ from ansible_collections.drover.compute.plugins.module_utils._images.cache impor
 )
 from ansible_collections.drover.compute.plugins.module_utils._images.images import ImageProblem
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._ownership import ownership
 
 
@@ -166,6 +167,15 @@ def fail(module: AnsibleModule, problem: Exception, **more: int) -> None:
     """End the module with the sentence of a problem, and with what a caller does about it."""
     kinds = {"other_content": OtherContent, "unread": Unread, "absent": Absent}
     module.fail_json(msg=str(problem), **{name: isinstance(problem, kind) for name, kind in kinds.items()}, **more)
+
+
+@contextlib.contextmanager
+def _of_kinds(module: AnsibleModule) -> Iterator[None]:
+    """End the module with the kind of a problem, which decides about the next step of the caller."""
+    try:
+        yield
+    except Problem as problem:
+        fail(module, problem)
 
 
 def bring(module: AnsibleModule) -> dict[str, Any]:
@@ -223,27 +233,14 @@ def main() -> None:
         required_by={"peer": "path"},
         supports_check_mode=True,
     )
-    conn = None
-    try:
+    if module.params["state"] == "present":
         if module.params["peer"]:
             binding.require_binding(module)
-        if module.params["state"] == "present":
+        with module.failures(), _of_kinds(module):
             result = bring(module)
-        else:
-            binding.require_binding(module)
-            conn = binding.open_connection(module.params["uri"])
+    else:
+        with module.hypervisor() as conn, _of_kinds(module):
             result = clean(module, conn)
-    except (ImageProblem, LibvirtProblem, Unresponsive) as exc:
-        fail(module, exc)
-    except OSError as exc:
-        module.fail_json(msg=f"A file on {host_name()} cannot be used: {exc}.")
-    except Exception as exc:
-        if libvirt is None or not isinstance(exc, libvirt.libvirtError):
-            raise
-        module.fail_json(msg=f"libvirt on {host_name()} refused: {binding.text_of(exc)}.")
-    finally:
-        if conn is not None:
-            binding.close(conn)
     module.exit_json(**result)
 
 

@@ -66,8 +66,6 @@ doubts:
 """
 
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._ownership import pool_contents
 
 
@@ -77,17 +75,8 @@ def main() -> None:
         argument_spec={"uri": {"type": "str", "default": "qemu:///system"}, "pool": {"type": "str", "required": True}},
         supports_check_mode=True,
     )
-    if not binding.is_local(module.params["uri"]):
-        module.fail_json(msg=f"This works on the hypervisor only, and {module.params['uri']} is another machine: run it there.")
-    conn = binding.connect(module, module.params["uri"])
-    try:
+    with module.hypervisor(local=True) as conn:
         found = pool_contents.read(conn, module.params["pool"])
-    except LibvirtProblem as exc:
-        module.fail_json(msg=str(exc))
-    except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"The storage pool {module.params['pool']} of {host_name()} cannot be read: {binding.text_of(exc)}.")
-    finally:
-        binding.close(conn)
     module.exit_json(changed=False, **found)
 
 

@@ -283,7 +283,7 @@ import os
 import signal
 import stat
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -303,6 +303,7 @@ from ansible_collections.drover.compute.plugins.module_utils._domain.definition 
 )
 from ansible_collections.drover.compute.plugins.module_utils._domain.texts import texts_of
 from ansible_collections.drover.compute.plugins.module_utils._files import access
+from ansible_collections.drover.compute.plugins.module_utils._files.problem import Problem
 from ansible_collections.drover.compute.plugins.module_utils._host import offered
 from ansible_collections.drover.compute.plugins.module_utils._host.domains import domain_from_xml, read_domain
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
@@ -334,7 +335,7 @@ SEED_SPEC = {
 }
 
 
-class Stopped(Exception):
+class Stopped(Problem):
     """The module was ended by a signal; it first removes the files and the domain that it has created."""
 
 
@@ -998,36 +999,26 @@ def main() -> None:
     )
     if module.params["timeout"] < 0:
         module.fail_json(msg=f"timeout is {module.params['timeout']} s: give 0 or more.", begun=False)
-    binding.require_binding(module)
-    try:
-        conn = binding.open_connection(module.params["uri"])
-    except LibvirtProblem as exc:
-        module.fail_json(msg=str(exc), begun=False)
+    change = None
+    with module.hypervisor(lambda: _certain(change)) as conn, _stopped_by_term():
+        change = DomainChange(module, conn)
+        result = change.run()
+    module.exit_json(**result)
+
+
+@contextlib.contextmanager
+def _stopped_by_term() -> Iterator[None]:
+    """Raise Stopped at SIGTERM, as long as this lasts."""
     try:
         previous = signal.signal(signal.SIGTERM, _on_term)
     except ValueError:
         # Only the main thread gets signals.
-        previous = None
-    change = None
+        yield
+        return
     try:
-        change = DomainChange(module, conn)
-        result = change.run()
-    except (LibvirtProblem, images.ImageProblem, Stopped) as exc:
-        module.fail_json(msg=_sentence(exc), **_certain(change))
-    except libvirt.libvirtError as exc:
-        module.fail_json(msg=f"libvirt on {host_name()} refused: {binding.text_of(exc)}.", **_certain(change))
-    except OSError as exc:
-        module.fail_json(msg=f"A file on {host_name()} cannot be used: {exc}.", **_certain(change))
+        yield
     finally:
-        if previous is not None:
-            signal.signal(signal.SIGTERM, previous)
-        binding.close(conn)
-    module.exit_json(**result)
-
-
-def _sentence(problem: Exception) -> str:
-    text = str(problem)
-    return text if text.endswith(".") else f"{text[:1].upper()}{text[1:]}."
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _certain(change: DomainChange | None) -> dict[str, Any]:

@@ -257,12 +257,8 @@ def main() -> None:
     if given["state"] == "rebooted":
         # Before the connection is opened, because otherwise it has no events.
         binding.start_event_loop()
-    conn = binding.connect(module, given["uri"])
-    try:
-        with ThreadPoolExecutor(given["at_once"]) as pool:
-            answers = list(pool.map(lambda each: _act(conn, each, given, module.check_mode), given["domains"]))
-    finally:
-        binding.close(conn)
+    with module.hypervisor() as conn, ThreadPoolExecutor(given["at_once"]) as pool:
+        answers = list(pool.map(lambda each: _act(conn, each, given, module.check_mode), given["domains"]))
     result: dict[str, Any] = {"changed": any(each["changed"] for each in answers)}
     if module._diff:
         result["diff"] = _difference(answers, given, module.check_mode)

@@ -215,11 +215,10 @@ def _constants(module: str) -> set[str]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAME.fullmatch(node.value) and node not in named:
                 found.add(node.value)
             elif isinstance(node, ast.ImportFrom):
-                left += [
-                    each
-                    for each in (node.module or "", *(f"{node.module}.{each.name}" for each in node.names))
-                    if each.startswith(_READERS)
-                ]
+                source = (
+                    importlib.util.resolve_name("." * node.level + (node.module or ""), spec.parent) if node.level else node.module or ""
+                )
+                left += [each for each in (source, *(f"{source}.{each.name}" for each in node.names)) if each.startswith(_READERS)]
     return found
 
 

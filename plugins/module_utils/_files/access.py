@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 
 from .child import Child, is_child, outcome
 from .mounts import all_mounts, mount_of
+from .problem import Problem
 
 #: Seconds that one look may take.
 LIMIT = 15
@@ -43,7 +44,7 @@ _IDLE: list[Child] = []
 _SILENT: dict[str, float] = {}
 
 
-class Unresponsive(Exception):
+class Unresponsive(Problem):
     """A file system did not answer in time; the text says which path was looked at.
 
     ``place`` is what does not answer: the point where it is mounted, or a single file. ``path`` is where the path leads,

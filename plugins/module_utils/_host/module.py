@@ -10,13 +10,17 @@ machine gave it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from .._files.problem import Problem, sentence
 from .._libvirt import binding, machine
+from .._libvirt.calls import Limited
 from .capabilities import parse_capabilities
 
 #: Seconds for the answer of a libvirt that has to say which machine it is on.
@@ -41,6 +45,47 @@ class HostModule(AnsibleModule):
     def fail_json(self, msg: str, **kwargs: Any) -> None:
         """End the module with a failure."""
         super().fail_json(msg, **{"machine": self.machine, **kwargs})
+
+    @contextlib.contextmanager
+    def hypervisor(self, result: Callable[[], Mapping[str, Any]] = dict, local: bool = False) -> Iterator[Limited]:
+        """Give the connection to the libvirt of the option ``uri``, and end the module with one sentence if anything fails.
+
+        What failed before the connection was open has ``begun: false``.
+
+        :param result: returns what else the failed module returns.
+        :param local: libvirt has to be that of this machine.
+        """
+        uri = self.params["uri"]
+        if local and not binding.is_local(uri):
+            message = f"This works on the hypervisor only, and {uri} is another machine: run it there."
+            self.fail_json(msg=message, begun=False)
+        binding.require_binding(self)
+        with self.failures(lambda: {"begun": False}):
+            conn = binding.open_connection(uri)
+        try:
+            with self.failures(result):
+                yield conn
+        finally:
+            binding.close(conn)
+
+    @contextlib.contextmanager
+    def failures(self, result: Callable[[], Mapping[str, Any]] = dict, files: str = "A file") -> Iterator[None]:
+        """End the module with one sentence if anything fails.
+
+        :param result: returns what else the failed module returns.
+        :param files: the files that the module uses, in words.
+        """
+        try:
+            yield
+        except Problem as problem:
+            self.fail_json(msg=sentence(problem), **result())
+        except (OSError, ValueError) as problem:
+            self.fail_json(msg=f"{files} on {binding.host_name()} cannot be used: {problem}.", **result())
+        except Exception as problem:
+            if binding.libvirt is None or not isinstance(problem, binding.libvirt.libvirtError):
+                raise
+            message = f"libvirt on {binding.host_name()} refused: {binding.text_of(problem)}."
+            self.fail_json(msg=message, **result())
 
     def _refuse_another_machine(self) -> None:
         given = machine.given()

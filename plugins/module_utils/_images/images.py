@@ -20,6 +20,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from .._files import programs, qemu_img
+from .._files.problem import Problem
 from .._libvirt.binding import host_name
 from .._ownership import ownership
 
@@ -35,7 +36,7 @@ HEED = 0.2
 FRESH = 4 * 2**20
 
 
-class ImageProblem(Exception):
+class ImageProblem(Problem):
     """A disk or seed cannot be made or accepted; the text says why and what to do."""
 
 

@@ -33,6 +33,7 @@ from ansible.module_utils.common.respawn import (
 )
 
 from .._files.limits import Late, within
+from .._files.problem import Problem
 from . import machine, missing_drivers
 from .calls import Limited, Line
 
@@ -64,7 +65,7 @@ _EVENT_LOOP = {"started": False}
 _LAST = threading.local()
 
 
-class LibvirtProblem(Exception):
+class LibvirtProblem(Problem):
     """Something about libvirt that an operator can act on; the text says what to do."""
 
     def __init__(self, message: str, code: int | None = None) -> None:

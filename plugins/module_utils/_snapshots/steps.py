@@ -74,7 +74,7 @@ class Steps:
             return self._delete(found, snapshots)
         if found is None:
             names = ", ".join(each.name for each in snapshots) or "none"
-            raise LibvirtProblem(f"{self._name} has no snapshot {wanted!r}: it has {names}. Nothing was changed")
+            raise LibvirtProblem(f"{self._name} has no snapshot {wanted!r}: it has {names}. Nothing was changed.")
         return self._revert(found, snapshots)
 
     @property
@@ -88,11 +88,11 @@ class Steps:
     def _refuse(self) -> None:
         """Refuse a domain whose disks cannot be changed for good."""
         if not self.domain.isPersistent():
-            raise LibvirtProblem(f"{self._name} is transient: libvirt forgets it, and its snapshots, once it is off. Define it there first")
+            raise LibvirtProblem(f"{self._name} is transient: libvirt forgets it, and its snapshots, once it is off. Define it there first.")
         if self.domain.hasManagedSaveImage(0):
             raise LibvirtProblem(
                 f"{self._name} has its memory saved, and would start with the disks that it had then: start it, or drop the image with virsh "
-                "managedsave-remove"
+                "managedsave-remove."
             )
 
     # -- present --------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class Steps:
                 raise LibvirtProblem(f"the disk {target} of {self._name} {what}. Nothing was changed")
             found[target] = (disk["source"], disk["format"])
         if not found:
-            raise LibvirtProblem(f"{self._name} has no disk that it writes to. Nothing was changed")
+            raise LibvirtProblem(f"{self._name} has no disk that it writes to. Nothing was changed.")
         return found, others
 
     def _refuse_split(self, config: Element, live: Element | None) -> None:
@@ -332,7 +332,7 @@ class Steps:
     def _define(self, images: Mapping[str, Image]) -> None:
         text = self.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
         if self.domain.isActive():
-            raise LibvirtProblem(f"{self._name} was started meanwhile. Stop it, and run this again")
+            raise LibvirtProblem(f"{self._name} was started meanwhile. Stop it, and run this again.")
         self._conn.defineXML(_snapshots.with_images(text, images))
 
     def _correct_records(self, snapshot: Snapshot, merged: Sequence[Mapping[str, Any]], snapshots: Sequence[Snapshot]) -> None:
@@ -384,7 +384,7 @@ class Steps:
         if self.domain.isActive():
             raise LibvirtProblem(
                 f"{self._name} is {power.state_of(self.domain)}, and its disks can be changed only while it is off. Nothing was changed: stop it "
-                "with drover.compute.instance_stop, then run this again"
+                "with drover.compute.instance_stop, then run this again."
             )
         dummy, config = forms_of(self.domain)
         written, actives = self._written(snapshot, config)

@@ -128,7 +128,7 @@ def test_a_driver_without_capabilities_proves_nothing():
 
 
 def test_an_unknown_machine_is_said(monkeypatch):
-    monkeypatch.setattr(offered._libvirt, "code_of", lambda exc: libvirt.VIR_ERR_INVALID_ARG)
+    monkeypatch.setattr(offered.binding, "code_of", lambda exc: libvirt.VIR_ERR_INVALID_ARG)
     (said,) = offered.reasons(Host(libvirt.libvirtError("the machine is not supported")), domain(), "kvm1")
     assert said.startswith("the hypervisor of kvm1 cannot run its machine q35 (") and said.endswith(
         "choose another host, or upgrade QEMU there"

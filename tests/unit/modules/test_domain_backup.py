@@ -61,7 +61,7 @@ def job(monkeypatch):
     monkeypatch.setattr(libvirt.virDomain, "jobStats", lambda instance, flags=0: {"operation": BACKUP, "type": found.end})
     monkeypatch.setattr(backup, "POLL", 0.01)
     monkeypatch.setattr(backup, "CANCELLED", 0.1)
-    monkeypatch.setattr(backup._image_layers, "job_of", lambda instance, target: None)
+    monkeypatch.setattr(backup.layers, "job_of", lambda instance, target: None)
     return found
 
 

@@ -340,7 +340,7 @@ def test_a_destination_without_space_is_refused(make, monkeypatch):
     vm = make()
     stats = types.SimpleNamespace(f_bavail=1, f_frsize=4096)
     monkeypatch.setattr(destination.os, "statvfs", lambda path: stats)
-    monkeypatch.setattr(destination._files, "call", lambda function, *given, limit=None: function(*given))
+    monkeypatch.setattr(destination.access, "call", lambda function, *given, limit=None: function(*given))
     assert "make room there" in vm.refuses()
     vm.is_as_before()
 
