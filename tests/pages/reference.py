@@ -270,7 +270,7 @@ def guides() -> str:
         "..",
         "  Copyright (c) 2026, The drover.compute authors",
         "  GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)",
-        "  SPDX-License-Identifier: GPL-3.0-or-later",
+        "  SPDX-License-" + "Identifier: GPL-3.0-or-later",
         "",
         "  Made by make pages. Do not edit.",
         "",
@@ -299,7 +299,7 @@ def read_by_playbooks() -> str:
     text = [
         "# Copyright (c) 2026, The drover.compute authors",
         "# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)",
-        "# SPDX-License-Identifier: GPL-3.0-or-later",
+        "# SPDX-License-" + "Identifier: GPL-3.0-or-later",
         '"""The variables that each playbook reads, without ``drover_``. Made by make pages. Do not edit."""',
         "",
         "from __future__ import annotations",

@@ -163,7 +163,27 @@ def test_everything_is_under_the_licence():
     files = [path for folder in ("plugins", "roles", "playbooks", "meta") for path in (ROOT / folder).rglob("*") if path.is_file()]
     files = [path for path in files if path.suffix in (".py", ".yml") and path.stat().st_size]
     assert len(files) > 500
-    assert [str(path) for path in files if "SPDX-License-Identifier: GPL-3.0-or-later" not in path.read_text()] == []
+    words = "SPDX-License-" + "Identifier: GPL-3.0-or-later"
+    assert [str(path) for path in files if words not in path.read_text()] == []
+
+
+def test_each_file_has_a_header_or_a_line_of_reuse_toml():
+    """``reuse lint`` finds the same, and more."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    if not listed:
+        pytest.skip("this is no git checkout")
+    patterns = re.findall(r'^  "(.+)",$', (ROOT / "REUSE.toml").read_text(encoding="utf-8"), re.M)
+    matches = [re.compile(re.escape(each).replace(r"\*\*/", "(.*/)?").replace(r"\*\*", ".*").replace(r"\*", "[^/]*")) for each in patterns]
+    header = ("Copyright (c) ", "SPDX-License-" + "Identifier: GPL-3.0-or-later")
+    without = [
+        name
+        for name in listed
+        if (ROOT / name).is_file()
+        and not name.startswith(("LICENSES/", "COPYING"))
+        and not any(each.fullmatch(name) for each in matches)
+        and not all(words in (ROOT / name).read_text(encoding="utf-8")[:2000] for words in header)
+    ]
+    assert without == []
 
 
 def test_no_sanity_test_is_ignored():
