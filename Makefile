@@ -120,7 +120,7 @@ bench-numa: setup  ## compare the fit to NUMA cells and PCI devices with Nova's 
 bench-placement: setup  ## compare allocation candidates and claims with Placement's own, which is installed into .venv-placement
 	tests/benchmarks/bench-placement.sh
 
-bench-drain: setup  ## plans of drains of seeded fleets, judged by the verifier; DRAIN=FOLDER has fleetgen.py and verify.py
+bench-drain: setup  ## plans of drains of seeded fleets, judged by the verifier in tests/peers
 	.venv/bin/python tests/benchmarks/drain_families.py $(BENCH_DRAIN)
 
 bench-lab: setup  ## the first restarted guest after a power cut, and the drain of eight instances beside parallel virsh, in a lab

@@ -5,14 +5,12 @@
 # Compare claims with Placement's own, by eight processes on one PostgreSQL, in one run: spread over 200
 # providers, and on ten of them. Then half of ours are killed in the middle.
 #
-# PEERS      the folder with gen_fleet.py and placement_peer.py               [../shared/peers]
 # PLACEMENT  the environment Placement is installed into, or is in already    [.venv-nova]
 # CLAIMS     how many of ours in all                                          [4000]
 # PEER       how many of Placement's for each process                         [60]
 # OURS_URL, PEER_URL  two databases of one server that may be EMPTIED; without them the tests' private one runs
 set -eu
 cd "$(dirname "$0")/../.."
-PEERS=${PEERS:-../shared/peers}
 PLACEMENT=${PLACEMENT:-.venv-nova}
 PYTHON=${PYTHON:-.venv/bin/python}
 CLAIMS=${CLAIMS:-4000}
@@ -34,7 +32,7 @@ finally:
 sys.exit(code)
 PYTHON
 fi
-PEERS=$(cd "$PEERS" && pwd)
+PEERS=$(pwd)/tests/peers
 [ -x "$PLACEMENT/bin/placement-manage" ] || {
     python3 -m venv "$PLACEMENT" && "$PLACEMENT/bin/pip" install -q openstack-placement psycopg2-binary
 }

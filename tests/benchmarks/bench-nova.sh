@@ -4,18 +4,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Compare our scheduler with Nova's own: decisions over random fleets, and times, in one run.
 #
-# PEERS   the folder with gen_fleet.py and nova_sched.py                    [../shared/peers]
 # NOVA    the environment Nova is installed into, or is in already          [.venv-nova]
 # SEEDS   how many random fleets, each with 100 requests, fresh and carried [10]
 # FIRST   the first seed                                                   [1]
 # TIMES   0 leaves the times out                                            [1]
 set -eu
 cd "$(dirname "$0")/../.."
-PEERS=${PEERS:-../shared/peers}
 NOVA=${NOVA:-.venv-nova}
 SEEDS=${SEEDS:-10}
 PYTHON=${PYTHON:-.venv/bin/python}
-PEERS=$(cd "$PEERS" && pwd)
+PEERS=$(pwd)/tests/peers
 [ -x "$NOVA/bin/nova-scheduler" ] || { python3 -m venv "$NOVA" && "$NOVA/bin/pip" install -q nova; }
 NOVA=$(cd "$NOVA" && pwd)
 WORK=$(mktemp -d)

@@ -4,18 +4,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Compare our fit to NUMA cells and PCI devices with Nova's own: answers for random fleets, and times, in one run.
 #
-# PEERS   the folder with gen_numa_fleet.py and numa_peer.py                [../shared/peers]
 # NOVA    the environment Nova is installed into, or is in already          [.venv-nova]
 # FIRST   the first seed                                                    [1]
 # SEEDS   the last seed                                                     [300]
 # TIMES   0 leaves the times out                                            [1]
 set -eu
 cd "$(dirname "$0")/../.."
-PEERS=${PEERS:-../shared/peers}
 NOVA=${NOVA:-.venv-nova}
 PYTHON=${PYTHON:-.venv/bin/python}
-PEERS=$(cd "$PEERS" && pwd)
-export PEERS
+PEERS=$(pwd)/tests/peers
 [ -x "$NOVA/bin/nova-scheduler" ] || { python3 -m venv "$NOVA" && "$NOVA/bin/pip" install -q nova; }
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT

@@ -5,7 +5,6 @@
 # Compare our allocation candidates with Placement's own: answers over random topologies, and times, in one
 # run; then the claims, by bench-claims.sh.
 #
-# PEERS      the folder with gen_fleet.py and placement_peer.py                       [../shared/peers]
 # PLACEMENT  the environment Placement is installed into, or is in already            [.venv-placement]
 # SEEDS      how many random topologies of each kind: flat, nested, sharing, mixed    [125]
 # FIRST      the first seed                                                          [1]
@@ -14,10 +13,9 @@
 # CLAIMS     0 leaves the claims out                                                  [1]
 set -eu
 cd "$(dirname "$0")/../.."
-PEERS=${PEERS:-../shared/peers}
 PLACEMENT=${PLACEMENT:-.venv-placement}
 PYTHON=${PYTHON:-.venv/bin/python}
-PEERS=$(cd "$PEERS" && pwd)
+PEERS=$(pwd)/tests/peers
 [ -x "$PLACEMENT/bin/placement-manage" ] || {
     python3 -m venv "$PLACEMENT"
     "$PLACEMENT/bin/pip" install -q openstack-placement psycopg2-binary
@@ -62,6 +60,6 @@ for name, query in queries.items():
     "$PYTHON" tests/benchmarks/compare_times.py "$WORK" "$@" || wrong=1
 fi
 if [ "${CLAIMS:-1}" != 0 ] && [ -x tests/benchmarks/bench-claims.sh ]; then
-    PEERS="$PEERS" PLACEMENT="$PLACEMENT" PYTHON="$PYTHON" tests/benchmarks/bench-claims.sh || wrong=1
+    PLACEMENT="$PLACEMENT" PYTHON="$PYTHON" tests/benchmarks/bench-claims.sh || wrong=1
 fi
 exit "$wrong"

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Seeded families of drain problems through drain.py and the verifier; JSON on standard output.
 
-    DRAIN=FOLDER drain_families.py [--families churn,full] [--uses 0.97] [--hosts 20,200] [--seeds 3] [--solver-seconds 60]
+    drain_families.py [--families churn,full] [--uses 0.97] [--hosts 20,200] [--seeds 3] [--solver-seconds 60]
 
-FOLDER has fleetgen.py and verify.py. Each fleet is generated, planned and judged by a process each, two fleets at
+Each fleet is generated, planned and judged by a process each, two fleets at
 a time; each process has a time limit, so that the whole has one. A fleet that the generator does not make in
 its time is counted under "not_made": most fleets of family full below 95 % do not exist. With
 --solver-seconds what was not drained without the solver is planned again with it.
@@ -29,6 +29,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+PEERS = HERE.parent / "peers"
 FAMILIES = ("planted", "churn", "spread", "full")
 #: {family: {use: least share drained without a solver}}; "full" is never drained.
 LEAST = {
@@ -63,7 +64,7 @@ def one(case, options):
     """{verdict, status, ...} of one fleet: generated, planned, judged."""
     with tempfile.TemporaryDirectory() as folder:
         fleet, answer = pathlib.Path(folder, "fleet.json"), pathlib.Path(folder, "plan.json")
-        command = [sys.executable, str(options.drain / "fleetgen.py")]
+        command = [sys.executable, str(PEERS / "fleetgen.py")]
         for key, value in case.items():
             command += [f"--{key}", str(value)]
         text, _error = run(command, 60 * MAKING, busy=MAKING)
@@ -83,7 +84,7 @@ def planned(fleet, answer, options, solver):
     if text is None:
         return {"verdict": "no plan", "error": error[-300:], "wall_s": time.monotonic() - began, "cpu_s": 0.0}
     answer.write_text(text, encoding="utf-8")
-    judged, error = run([sys.executable, str(options.drain / "verify.py"), str(fleet), str(answer)], PLANNING)
+    judged, error = run([sys.executable, str(PEERS / "verify.py"), str(fleet), str(answer)], PLANNING)
     if judged is None:
         return {"verdict": "no verdict", "error": error[-300:], "wall_s": time.monotonic() - began, "cpu_s": 0.0}
     plan = json.loads(text)
@@ -197,9 +198,6 @@ def main():
     parser.add_argument("--solver-seconds", type=float, default=0, help="plan what is left with the solver, 0: do not")
     parser.add_argument("--jobs", type=int, default=2, help="fleets at a time [2]")
     options = parser.parse_args()
-    if not os.environ.get("DRAIN"):
-        raise SystemExit("Set DRAIN to the folder that has fleetgen.py and verify.py.")
-    options.drain = pathlib.Path(os.environ["DRAIN"]).resolve()
     # One core each: what is measured is the planner, not how many threads NumPy may have.
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     cases, found = cases_of(options), collections.defaultdict(list)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The peers' nova_sched.py with cells and with images of the instances on hosts; same options, same output.
 
-    PYTHONPATH=PEERS NOVA/bin/python tests/benchmarks/nova_more.py --fleet FLEET.json --requests REQUESTS.json ...
+    PYTHONPATH=tests/peers NOVA/bin/python tests/benchmarks/nova_more.py --fleet FLEET.json --requests REQUESTS.json ...
 
 A host's ``cell`` is a uuid; its ``instance_images`` maps uuids of its instances to image properties; a
 request's ``requested_destination`` may have ``cell`` and ``allow_cross_cell_move``. Replaced is only where Nova

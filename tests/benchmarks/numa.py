@@ -4,12 +4,12 @@
 """Our fit to NUMA cells, pinned CPUs, pages and PCI devices, over hosts and requests read as JSON; and its time beside Nova's.
 
     gen_numa_fleet.py 7 | .venv/bin/python tests/benchmarks/numa.py > answers.jsonl
-    PEERS=FOLDER .venv/bin/python tests/benchmarks/numa.py --time --nova .venv-nova/bin/python
+    .venv/bin/python tests/benchmarks/numa.py --time --nova .venv-nova/bin/python
 
 Input and output are those of numa_peer.py, whose head describes them; answers are those of ``numa_peer.py --fresh``. The time is of
 1,000 hosts with two cells of 40 dedicated CPUs each: for each instance, which hosts fit, and what the instance gets on one of them,
 which is taken before the next instance. Nova's part (numa_nova.py) runs in the same call, with the Python of an environment with Nova;
-PEERS is the folder of numa_peer.py. Both times are of CPU. Nova's is that of its fit alone.
+Both times are of CPU. Nova's is that of its fit alone.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def times(number_of_hosts, batches, nova, repeat):
     document = {"hosts": timed_fleet(number_of_hosts), "alias": ALIAS, "requests": list(timed_requests().values()), "batches": batches}
     theirs = None
     if nova:
-        env = {**os.environ, "PYTHONPATH": os.environ["PEERS"]}
+        env = {**os.environ, "PYTHONPATH": str(HERE.parent / "peers")}
         told = subprocess.run(
             [nova, str(HERE / "numa_nova.py")], input=json.dumps(document), env=env, stdout=subprocess.PIPE, text=True, check=True
         )

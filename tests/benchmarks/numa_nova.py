@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The time of Nova's own fit, for numa.py --time.
 
-    PYTHONPATH=PEERS NOVA/bin/python tests/benchmarks/numa_nova.py < DOCUMENT
+    PYTHONPATH=tests/peers NOVA/bin/python tests/benchmarks/numa_nova.py < DOCUMENT
 
 The document has hosts, requests and aliases as numa_peer.py reads them, and ``batches``. Only nova.virt.hardware.numa_fit_instance_to_host
 is timed, in seconds of CPU: once for each instance of a batch and each host. Copies of what it changes are made beforehand, and what the

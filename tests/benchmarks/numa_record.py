@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Answers of Nova to many small cases, recorded for tests/unit/numa/test_nova_vectors.py.
 
-    PYTHONPATH=PEERS NOVA/bin/python tests/benchmarks/numa_record.py < PEERS/numa_vectors.json > tests/unit/numa/nova_vectors.json
+    PYTHONPATH=tests/peers NOVA/bin/python tests/benchmarks/numa_record.py < tests/peers/numa_vectors.json > tests/unit/numa/nova_vectors.json
 
 The input is a list of cases with ``number``, ``host``, ``request`` (in words) and ``document``. Nova is asked anew for each document; what is
 the same in many documents is written once.
