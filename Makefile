@@ -4,7 +4,7 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-ends test-core-quick test-bare test-odd test-newest lint-newest pins bench-lab bench-nova bench-nova-tests bench-numa bench-placement bench-drain lint docs pages pictures build clean
+.PHONY: help setup ready demo lab lab-down test quick test-unit test-lab test-all test-matrix test-scenarios test-operations test-core-versions test-core-ends test-core-quick test-bare test-odd test-newest lint-newest pins bench-lab bench-nova bench-nova-tests bench-numa bench-placement bench-drain lint docs pages pictures build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 # Another one has another ansible-core: tests/setup/core-versions.sh makes it.
@@ -49,6 +49,9 @@ test-unit: ready  ## unit tests, the store on SQLite; a sample of those of which
 
 test-matrix: ready  ## the fault matrix, simulated: each operation, with each fault, at each of its moments
 	$(PYTEST) tests/matrix
+
+test-scenarios: ready  ## all golden scenarios: the store, the planner and the conductor on a simulated fleet
+	$(PYTEST) tests/scenarios
 
 test-lab: ready  ## the playbooks on real hypervisors
 	$(PYTEST) -n 0 -m 'not long' tests/lab/test_lab_itself.py
