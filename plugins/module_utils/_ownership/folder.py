@@ -161,7 +161,7 @@ class Folder:
         return bool(self._within(fetch, missing=False))
 
     def digest(self, name: str, known: Iterable[Mapping[str, Any]] = ()) -> tuple[str | None, int | None] | None:
-        """The digest of a file as _digests.of_file() makes it, read through libvirt unless it is known already.
+        """The digest of a file as digests.of_file() makes it, read through libvirt unless it is known already.
 
         :param known: dicts path, digest and the stamp (size, modified, changed) that the file had then.
         :returns: ``(digest, size)``; None if the file is not there; a digest of None if it changed while it was read.
@@ -286,7 +286,7 @@ def _sizes(volume: Any) -> dict[str, Any]:
 
 
 def _stamp(volume: Any) -> dict[str, Any] | None:
-    """As _digests.stamp_of() of the file that a volume is; None where libvirt does not tell."""
+    """As digests.stamp_of() of the file that a volume is; None where libvirt does not tell."""
     root = parse(volume.XMLDesc(0))
     modified, changed = (child_text(root, f"target/timestamps/{name}") for name in ("mtime", "ctime"))
     size = _sizes(volume)["physical"]

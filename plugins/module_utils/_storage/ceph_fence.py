@@ -33,7 +33,7 @@ LEAST = 30 * 86400
 #: Seconds that a command may take.
 PATIENCE = 60
 
-#: As _shared_storage.disk_id() writes it: servers, pool with namespace, image.
+#: As shared_storage.disk_id() writes it: servers, pool with namespace, image.
 _DISK = re.compile(r"^rbd:(?P<servers>.+):/(?P<image>[^/]+/(?:[^/]+/)?[^/]+)$")
 
 
@@ -76,7 +76,7 @@ class Cluster:
     def verify(self, addresses: Iterable[str], disks: Iterable[str]) -> tuple[list[str], list[str]]:
         """See which disks clients of these addresses cannot write to any more.
 
-        :param disks: texts as _shared_storage.disk_id() has them.
+        :param disks: texts as shared_storage.disk_id() has them.
         :returns: (the disks, sentences on the others).
         :raises CephProblem: a command failed, or an address is not shut out.
         """

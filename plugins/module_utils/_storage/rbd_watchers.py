@@ -34,7 +34,7 @@ def watched(conn: Any, images: Sequence[str]) -> list[str]:
 
     The key comes from a storage pool of this host. Without such a pool, or without the command ``rbd``, nothing is seen.
 
-    :param images: texts as _shared_storage.disk_id() has them, ``rbd:SERVERS:/POOL/IMAGE``.
+    :param images: texts as shared_storage.disk_id() has them, ``rbd:SERVERS:/POOL/IMAGE``.
     """
     if not images or shutil.which("rbd") is None:
         return []

@@ -68,7 +68,7 @@ def secrets_of(text: str) -> list[tuple[str | None, str | None, str | None]]:
 def user_of(conn: Any, origin: str, but: str | None) -> str | None:
     """The name of another domain of this host that has a disk on the network; None where none has.
 
-    :param origin: as _shared_storage.disk_id() returns it.
+    :param origin: as shared_storage.disk_id() returns it.
     :param but: the uuid of the domain that does not count.
     :raises libvirt.libvirtError: a domain cannot be read.
     """

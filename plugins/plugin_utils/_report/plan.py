@@ -194,7 +194,7 @@ def _stale(moves: Sequence[Mapping[str, Any]], known: Mapping[str, Mapping[str, 
 def drawing(moves: Sequence[Mapping[str, Any]], hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Where the bars and the lines between them are, in units of a picture 360 wide.
 
-    :param hosts: those of plan_picture().
+    :param hosts: dicts with host, before and after: the shares of its memory that are taken (percent).
     :returns: a dict: height; rows [{host, y, before, after}], the shares of memory (percent); lines [{from_host,
         host, count, path, width, y}]; left_out, the number of hosts that are not drawn.
     """

@@ -223,7 +223,7 @@ class Catalogue:
 
     The name of a user's class is its class name if its file is in a ``host_filters`` or
     ``weighers`` folder beside the playbook. It is namespace.collection.ClassName if the class is in
-    plugins/plugin_utils/host_filters or weighers of a collection, in a file with its name in snake
+    ``plugins/plugin_utils`` of a collection, in its folder host_filters or weighers, in a file with its name in snake
     case.
     """
 

@@ -75,7 +75,7 @@ def kept(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[str, An
     """Read what else than listing() is compared with the definitions of instances, by uuid.
 
     :returns: policy, flavor (its name), image_name and extra_specs (of the instance itself) as they were recorded, and what it has of its
-        host: cells (see numa.py) and devices (see devices.of_consumers()).
+        host: cells (see numa.of_consumers()) and devices (see devices.of_consumers()).
     """
     table, names = tables.instances, ("policy", "flavor", "image_name", "extra_specs")
     wanted = sorted(set(uuids))

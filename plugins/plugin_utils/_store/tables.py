@@ -338,7 +338,7 @@ if sa:
         columns.reference("consumer_id", "consumers.id", nullable=True, ondelete="SET NULL"),
         sa.UniqueConstraint("compute_node_id", "uuid"),
     )
-    # What consumers have of the NUMA cells of compute nodes, see numa.py.
+    # What consumers have of the NUMA cells of compute nodes, see _store/numa.py.
     numa_allocations = sa.Table(
         "numa_allocations",
         metadata,
