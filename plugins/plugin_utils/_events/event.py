@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An event as rulebooks get it."""
+"""An event in the form for rulebooks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def make(
     """Make an event.
 
     :param since: seconds since 1970.
-    :param name: of the instance; without one, that of the host.
-    :param more: what only this type of event has.
+    :param name: the name of the instance; None for the name of the host.
+    :param more: the further values of this type of event.
     """
     return {
         "type": kind,

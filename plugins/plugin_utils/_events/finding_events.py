@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a look at the store finds, said once and again only when it changes."""
+"""The findings in the store, each reported once and again only after a change."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from . import event
 
 CAPACITY, AUDIT, REBOOT = "capacity_below_one_loss", "audit_finding", "needs_reboot"
-#: Of a finding of the audit, which is no more than information then.
+#: The level of a finding of the audit that is information only.
 INFORMATION = "information"
 
 
 class FindingEvents:
-    """Remembers what was said."""
+    """A memory of the reported findings."""
 
     def __init__(self) -> None:
         self._said: dict[tuple[str, ...], str] = {}
@@ -28,11 +28,12 @@ class FindingEvents:
         findings: Iterable[Mapping[str, Any]],
         reboots: Mapping[str, str] | None = None,
     ) -> list[event.Event]:
-        """Return the events of a new look.
+        """Return the events of a new check.
 
-        :param capacity: a CapacityPlan with its name, for the smallest flavor; None where nothing is to be counted.
-        :param findings: of the audit.
-        :param reboots: {host: why it needs a reboot}.
+        :param capacity: a CapacityPlan with its name, for the smallest flavor; None if nothing was
+            counted.
+        :param findings: the findings of the audit.
+        :param reboots: {host: the reason why it needs a reboot}.
         """
         found: dict[tuple[str, ...], event.Event] = {}
         loss = (capacity or {}).get("with_loss")

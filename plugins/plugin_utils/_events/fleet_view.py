@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the store says, read and never written."""
+"""The view of the store, which is only read."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from .._scheduler import policy_file
 from .._store import Store, compute_nodes, watched
 from .observations import View
 
-#: Counted where the store has no flavor.
+#: The size that is counted if the store has no flavor.
 ONE_MORE = {"name": "1 vCPU, 1 GiB", "vcpus": 1, "memory_mb": 1024, "disk_gb": 0}
 
 
 class Findings(NamedTuple):
-    """The capacity for the smallest flavor, the findings of the audit, and why hosts need a reboot."""
+    """The capacity for the smallest flavor, the findings of the audit, and the reasons why hosts
+    need a reboot.
+    """
 
     capacity: Mapping[str, Any]
     audit: list[Any]
@@ -40,13 +42,15 @@ class FleetView:
             return watched.addresses(connection)
 
     def machines(self) -> dict[str, list[str]]:
-        """Read the host_uuids of the hosts that keep theirs: a machine without a uuid of its own has another one after each start of libvirt."""
+        """Read the host_uuids of the hosts with constant ones: a machine without a uuid in its
+        firmware gets another one at each start of libvirt.
+        """
         with self._store.read() as connection:
             found = compute_nodes.identities(connection, watched.addresses(connection))
         return {host: each["host_uuids"] for host, each in found.items() if set(each["host_uuids"]) & set(each["system_uuids"])}
 
     def view(self, uuids: Iterable[str]) -> View:
-        """Read what is known at this moment, of these instances."""
+        """Read the present state in the store, with these instances."""
         with self._store.read() as connection:
             hosts, instances = watched.busy(connection)
             return View(watched.quiet(connection), hosts, instances, watched.recorded(connection, uuids))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which hosts are silent, have a dead libvirt alone, are back, or come and go."""
+"""The events of hosts: silent, dead libvirt alone, back, or flapping."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .._planner import fencing, host_answer
 from . import event
 from .observations import Answered, Connected, Lost, View
 
-#: A host that was lost so often within flap_seconds comes and goes.
+#: A host that was lost this number of times within flap_seconds is flapping.
 FLAPS = 3
-#: The evacuation asks witnesses, waits and proves by itself; an event is no proof.
+#: The evacuation itself asks witnesses, waits and proves; an event is no proof.
 LEFT_TO_EVACUATE = frozenset({"no_witness"})
 
 SILENT, ALONE, BACK, FLAPPING, FLEET = "host_silent", "libvirt_dead_alone", "host_back", "host_flapping", "fleet_silent"
@@ -23,17 +23,17 @@ SILENT, ALONE, BACK, FLAPPING, FLEET = "host_silent", "libvirt_dead_alone", "hos
 
 @dataclasses.dataclass
 class _Host:
-    #: Since when its libvirt does not answer; None while it does.
+    #: The time since which its libvirt does not answer; None while it answers.
     lost: float | None = None
     means: str | None = None
     words: str = ""
-    #: Why it lets nobody in, if it answers so.
+    #: The reason why it refuses the login, if it does.
     refusal: str = ""
     #: The last time it was lost or came back.
     turned: float = 0.0
     losses: collections.deque[float] = dataclasses.field(default_factory=lambda: collections.deque(maxlen=100))
     flapping: bool = False
-    #: The type of the last event that still holds.
+    #: The type of the last event that is still true.
     said: str | None = None
 
 
@@ -43,7 +43,8 @@ class HostEvents:
     def __init__(self, silent_seconds: float, flap_seconds: float) -> None:
         self._silent_seconds, self._flap_seconds = silent_seconds, flap_seconds
         self._hosts: dict[str, _Host] = {}
-        #: Those whose libvirt does not answer, or that come and go: all that tick() looks at.
+        #: The hosts with a libvirt that does not answer, and the flapping ones: tick() checks only
+        #: these.
         self._open: set[str] = set()
         self._fleet: frozenset[str] = frozenset()
 
@@ -54,20 +55,20 @@ class HostEvents:
         self._open &= wanted
 
     def said(self, host: str) -> str | None:
-        """Return the type of the last event about a host that still holds."""
+        """Return the type of the last event about a host that is still true."""
         return self._hosts[host].said if host in self._hosts else None
 
     def is_lost(self, host: str) -> bool:
-        """Tell whether the libvirt of a host does not answer."""
+        """Return True if the libvirt of a host does not answer."""
         return host in self._hosts and self._hosts[host].lost is not None
 
     @property
     def quiet(self) -> bool:
-        """Whether tick() has nothing to look at."""
+        """True if tick() has nothing to check."""
         return not self._open
 
     def lost(self, seen: Lost) -> None:
-        """Take note that libvirt does not answer."""
+        """Record that libvirt does not answer."""
         host = self._hosts.get(seen.host)
         if host is None or host.lost is not None:
             return
@@ -77,13 +78,15 @@ class HostEvents:
         self._open.add(seen.host)
 
     def answered(self, seen: Answered) -> None:
-        """Take note of how a host answers whose libvirt does not."""
+        """Record the answer of a host with a libvirt that does not answer."""
         host = self._hosts.get(seen.host)
         if host is not None and host.lost is not None:
             host.means, host.words, host.refusal = seen.means, seen.words or host.words, seen.refusal
 
     def connected(self, seen: Connected) -> list[event.Event]:
-        """Take note that libvirt answers; say that the host is back, if it was said to be away."""
+        """Record that libvirt answers; report that the host is back, if an event said that it is
+        away.
+        """
         name, host = seen.host, self._hosts.get(seen.host)
         if host is None or host.lost is None:
             return []
@@ -99,7 +102,7 @@ class HostEvents:
         return [_back(name, seen.at, f"It was away since {event.clock(since)} ({int(away)} s, {was}).")]
 
     def tick(self, now: float, view: View) -> list[event.Event]:
-        """Say what has become an event by the passing of time."""
+        """Return the events that are due after the passed time."""
         found: list[event.Event] = []
         down = {name for name in self._open if self._looks_dead(name) and name not in view.quiet}
         counted = [name for name in self._hosts if name not in view.quiet] if down else []
@@ -144,7 +147,7 @@ class HostEvents:
         return sum(at > now - self._flap_seconds for at in host.losses)
 
     def _flaps(self, name: str, host: _Host, now: float, found: list[event.Event]) -> bool:
-        """Tell whether a host comes and goes; say when that begins and ends."""
+        """Return True if a host is flapping; report the beginning and the end of that."""
         steady = now - host.turned >= self._flap_seconds
         if not host.flapping and self._recent(host, now) >= FLAPS and not steady:
             host.flapping, host.said = True, FLAPPING
@@ -162,7 +165,7 @@ class HostEvents:
 
     @staticmethod
     def _say(found: list[event.Event], host: _Host, kind: str, made: event.Event) -> None:
-        """Say an event, unless it was said."""
+        """Report an event once."""
         if host.said != kind:
             host.said = kind
             found.append(made)

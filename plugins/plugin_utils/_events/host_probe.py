@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a host whose libvirt does not answer reacts, the same way that an evacuation looks at it: SSH first, then TCP."""
+"""The probe of a host with a libvirt that does not answer. It is the probe of an evacuation: SSH
+first, then TCP.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,15 @@ from typing import Any, NamedTuple
 from .._ansible_border import answering
 from .._planner import host_answer
 
-#: Seconds until SSH must be connected, and until it must have ended.
+#: The limit in seconds for the SSH connection, and for the end of the SSH command.
 CONNECT, PATIENCE = 5, 12
 SSH_FAILED = 255
 
 
 class Way(NamedTuple):
-    """The way to a host, as of its libvirt URI. address: None for a driver of this machine. ssh: the command, if the way leads by SSH."""
+    """The way to a host, from its libvirt URI. address: None for a driver of this machine. ssh: the
+    command, if the way uses SSH.
+    """
 
     address: str | None
     port: int
@@ -26,7 +30,7 @@ class Way(NamedTuple):
 
     @classmethod
     def of_uri(cls, uri: str) -> Way:
-        """Read it from a libvirt URI, with its options command and keyfile."""
+        """Read the way from a libvirt URI, with its options command and keyfile."""
         parts = urllib.parse.urlsplit(uri)
         transport = parts.scheme.partition("+")[2]
         if not parts.hostname or transport == "unix":
@@ -47,20 +51,20 @@ class Way(NamedTuple):
 
 
 async def ask(way: Way) -> host_answer.Answer:
-    """Look at a host once."""
+    """Probe a host once."""
     if way.address is None:
         return host_answer.Answer(host_answer.LOGIN)
     tried: dict[str, Any] = await _by_ssh(way.ssh) if way.ssh else {"failed": True, "timedout": True}
     variables = {"ansible_host": way.address, "ansible_port": way.port}
     found = await asyncio.get_running_loop().run_in_executor(None, answering.answer, way.address, tried, variables)
     if not way.ssh and found.reached:
-        # Whether it lets anybody in was not tried.
+        # A login was not tried, so its refusal is unknown.
         return found._replace(means=host_answer.LOGIN)
     return found
 
 
 async def _by_ssh(words: list[str]) -> dict[str, Any]:
-    """Log in and do nothing; return what Ansible would have of it."""
+    """Log in and do nothing; return the result in the form of Ansible."""
     try:
         process = await asyncio.create_subprocess_exec(
             *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE

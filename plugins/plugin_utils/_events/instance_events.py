@@ -1,11 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happens to instances without drover.compute: crashes, I/O errors, stops and moves by hand.
+"""The events of instances without drover.compute: crashes, I/O errors, stops and moves by hand.
 
-A change is judged when nothing more was seen of its domain for a moment: what it was before is compared with what it is then. So the order in
-which two hosts show a move does not matter. A change while a run of drover.compute works on the host or the instance is judged after that run,
-and is no event if the store knows it by then.
+A change is judged when its domain has not changed further for a moment: the state before is
+compared with the state then. So the order in which two hosts show a move does not matter. A change
+while a run of drover.compute works on the host or the instance is judged after that run; it is not
+an event if the store has it by then.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class InstanceEvents:
     """One state machine for each instance."""
 
     def __init__(self) -> None:
-        #: {host: {uuid: state}}, and {uuid: its hosts}. Only hosts that were read are in it.
+        #: {host: {uuid: state}}, and {uuid: its hosts}. They have only hosts that were read.
         self._states: dict[str, dict[str, str]] = {}
         self._hosts: dict[str, tuple[str, ...]] = {}
         self._names: dict[str, str] = {}
@@ -69,15 +70,19 @@ class InstanceEvents:
         self._paused: set[str] = set()
 
     def pending(self) -> list[str]:
-        """Return the instances whose changes are not judged yet. What the store has of them is needed for that."""
+        """Return the instances with changes that are not judged yet. The judgement needs their
+        records in the store.
+        """
         return list(self._changes)
 
     def is_new(self, host: str) -> bool:
-        """Tell whether a host was not read yet, or was forgotten."""
+        """Return True if a host was not read yet, or was forgotten."""
         return host not in self._states
 
     def forget(self, host: str) -> None:
-        """Forget what a host had: it is silent, and what it shows when it is back is no change."""
+        """Forget the domains of a host: it is silent, and the domains that it has after its return
+        are no change.
+        """
         for uuid in list(self._states.pop(host, ())):
             self._left(uuid, host)
             change = self._changes.get(uuid)
@@ -85,7 +90,9 @@ class InstanceEvents:
                 del self._changes[uuid]
 
     def connected(self, seen: Connected) -> list[event.Event]:
-        """Compare all domains of a host with what it had; the first time there is nothing to compare."""
+        """Compare all domains of a host with its former ones; the first time there is nothing to
+        compare.
+        """
         known = self._states.get(seen.host)
         if known is None:
             self._states[seen.host] = {}
@@ -98,21 +105,21 @@ class InstanceEvents:
         return [made for domain in [*seen.domains, *gone] for made in self.changed(Changed(seen.host, seen.at, domain))]
 
     def changed(self, seen: Changed) -> list[event.Event]:
-        """Take note of the state of a domain."""
+        """Record the state of a domain."""
         domain, host = seen.domain, seen.host
         uuid = domain.uuid
         states = self._states.get(host)
         if states is None:
-            # Before its first whole reading.
+            # The host was not read as a whole yet.
             return []
         before = states.get(uuid)
         found = self._io_error(host, seen.at, domain)
         if domain.reason == UNDEFINED and before in (RUNNING, PAUSED):
-            # It runs on.
+            # The domain runs on.
             return found
         if before == domain.state or (before is None and domain.state == GONE):
             return found
-        # That it was undefined after it had moved or crashed says less than that.
+        # An earlier move or crash is a better reason than the removal of the definition.
         reason = "" if domain.reason == UNDEFINED else domain.reason
         change = self._changes.get(uuid)
         if change is None:
@@ -124,7 +131,7 @@ class InstanceEvents:
         return found
 
     def tick(self, now: float, view: View) -> list[event.Event]:
-        """Judge the changes that have settled."""
+        """Return the events of the changes that have settled."""
         found = []
         for uuid, change in list(self._changes.items()):
             if now - change.last < SETTLED:
@@ -162,7 +169,7 @@ class InstanceEvents:
             return _moved(uuid, name, was[0], here[0], change.began)
         if was[1] == SHUTOFF:
             return _changed(uuid, name, here[0], change.began, "was started on")
-        # Paused and resumed.
+        # The domain was paused and resumed.
         return None
 
     def _crash(self, uuid: str, name: str, host: str, at: float) -> event.Event:
@@ -202,7 +209,7 @@ class InstanceEvents:
         ]
 
     def _place(self, uuid: str) -> Place | None:
-        """Return where an instance is: where it runs, if it runs."""
+        """Return the place of an instance: the host on which it runs, if it runs."""
         places = [(host, self._states[host][uuid]) for host in self._hosts.get(uuid, ())]
         return min(places, key=lambda place: (_ORDER.index(place[1]), place[0])) if places else None
 

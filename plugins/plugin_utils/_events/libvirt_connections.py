@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The connections to libvirt: opened, watched by libvirt's own events, or read anew where a driver has none.
+"""The connections to libvirt. Each is opened and watched by libvirt's own events, or read again and
+again if a driver has none.
 
-One thread runs libvirt's event loop; the functions that may wait are called in threads of the caller. What is seen is given to observe(), in
-any thread. No function of libvirt that needs an answer is called in the thread of the event loop.
+One thread runs libvirt's event loop; the functions that may wait run in threads of the caller.
+Observations go to observe(), in any thread. The thread of the event loop calls no function of
+libvirt that needs an answer.
 """
 
 from __future__ import annotations
@@ -41,13 +43,13 @@ try:
 except ImportError:
     libvirt = None
 
-#: Unanswered keepalives of libvirt, after which a connection is lost.
+#: The number of unanswered keepalives of libvirt after which a connection is lost.
 KEEPALIVES = 2
-#: virDomainState as it counts here.
+#: virDomainState -> the states of this package.
 _STATES = {0: RUNNING, 1: RUNNING, 2: RUNNING, 3: PAUSED, 4: RUNNING, 5: SHUTOFF, 6: SHUTOFF, 7: PAUSED}
 #: {(state, reason): reason} of libvirt's numbers.
 _REASONS = {(3, 5): IO_ERROR, (5, 1): SHUTDOWN, (5, 2): DESTROYED, (5, 3): CRASHED, (5, 4): MIGRATED}
-#: {event: {detail: (state, reason)}} of virDomainEventType; detail None for all others.
+#: {event: {detail: (state, reason)}} of virDomainEventType; detail None for all other details.
 _EVENTS: dict[int, dict[int | None, tuple[str, str]]] = {
     0: {0: (SHUTOFF, "")},
     1: {None: (GONE, UNDEFINED)},
@@ -81,7 +83,7 @@ class Connections:
         self._observe, self._clock, self._keepalive = observe, clock, max(1, keepalive_seconds)
         self._open: dict[str, _Opened] = {}
         self._polled: set[str] = set()
-        #: The hosts at whose addresses another machine answers.
+        #: The hosts with another machine at their address.
         self.strangers: set[str] = set()
         self._start_loop()
 
@@ -90,7 +92,7 @@ class Connections:
         if cls._loop_started:
             return
         cls._loop_started = True
-        # libvirt writes each error to stderr otherwise.
+        # Without a handler libvirt writes each error to stderr.
         libvirt.registerErrorHandler(lambda _context, _error: None, None)
         libvirt.virEventRegisterDefaultImpl()
 
@@ -101,10 +103,10 @@ class Connections:
         threading.Thread(target=run, name="libvirt events", daemon=True).start()
 
     def open(self, host: str, uri: str, machine: Collection[str] = ()) -> str | None:
-        """Connect to a host, to read only, and read its domains; this may take long, or never end.
+        """Connect to a host, read-only, and read its domains; this may take long, or never end.
 
-        :param machine: the host_uuids that the store has of the host; empty where it has none.
-        :returns: why it failed; None where it is connected.
+        :param machine: the host_uuids of the host in the store; empty if the store has none.
+        :returns: the reason of a failure; None on success.
         """
         opened = None
         try:
@@ -126,11 +128,11 @@ class Connections:
         return None
 
     def must_be_polled(self, host: str) -> bool:
-        """Tell whether the driver of a host has no events."""
+        """Return True if the driver of a host has no events."""
         return host in self._polled
 
     def poll(self, host: str) -> bool:
-        """Read the domains of a connected host anew; tell whether it answers."""
+        """Read the domains of a connected host again; return True if it answers."""
         opened = self._open.get(host)
         if opened is None:
             return False
@@ -178,17 +180,19 @@ class Connections:
     def _lose(self, opened: _Opened, words: str, silent: int = 0) -> None:
         """Give up a connection.
 
-        :param silent: so many seconds it did not answer before.
+        :param silent: the seconds without an answer before.
         """
         if self._open.get(opened.host) is opened:
             del self._open[opened.host]
         opened.give(Lost(opened.host, self._clock() - silent, words))
-        # Not here: libvirt may be in the middle of it.
+        # The connection is not closed in this thread: libvirt may be using it now.
         threading.Thread(target=_drop, args=(opened,), daemon=True).start()
 
 
 class _Opened:
-    """A connection. What it gives before its domains were read is given after them."""
+    """A connection. Observations before the first reading of its domains are delivered after this
+    reading.
+    """
 
     def __init__(self, host: str, conn: Any, observe: Callable[[Observation], None]) -> None:
         self.host, self.conn, self._observe = host, conn, observe
@@ -223,7 +227,7 @@ def _drop(opened: _Opened) -> None:
 
 
 def _host_uuid(conn: Any) -> str | None:
-    """Read which machine answers; None if it does not say so."""
+    """Read the host uuid of the machine that answers; None if it does not report one."""
     try:
         return plain_uuid(parse(conn.getCapabilities()).findtext("host/uuid") or "")
     except (libvirt.libvirtError, ValueError):
@@ -239,7 +243,7 @@ def _another(host: str, uri: str, found: str, machine: Collection[str]) -> str:
 
 
 def _domains(conn: Any) -> list[Domain]:
-    """Read all domains, by one call where the driver has it."""
+    """Read all domains, by one call if the driver has it."""
     try:
         found = [
             (dom, stats["state.state"], stats.get("state.reason", 0))

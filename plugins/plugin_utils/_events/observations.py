@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is seen of hosts and their domains, each with its time (seconds since 1970), and what the store knows beside it."""
+"""Observations of hosts and their domains, each with its time (seconds since 1970), and the records
+of the store.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from typing import NamedTuple
 
 #: States of a domain. A domain that is GONE is not defined on that host.
 RUNNING, PAUSED, SHUTOFF, GONE = "running", "paused", "shutoff", "gone"
-#: Reasons of a state; all others mean nothing here.
+#: Reasons of a state; all other reasons have no meaning here.
 CRASHED, IO_ERROR, MIGRATED, SHUTDOWN, DESTROYED = "crashed", "io_error", "migrated", "shutdown", "destroyed"
-#: Of GONE: its definition was removed. A domain that runs then runs on.
+#: A reason of GONE: the definition was removed. A domain that was running then continues to run.
 UNDEFINED = "undefined"
 
 
 class Domain(NamedTuple):
-    """A domain as its host shows it."""
+    """A domain in the form that its host shows."""
 
     uuid: str
     name: str
@@ -27,7 +29,7 @@ class Domain(NamedTuple):
 
 
 class Connected(NamedTuple):
-    """The libvirt of a host answers, and has these domains. Repeated by a poll."""
+    """The libvirt of a host answers, and has these domains. A poll repeats it."""
 
     host: str
     at: float
@@ -43,7 +45,9 @@ class Lost(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """How a host whose libvirt does not answer reacts to SSH and TCP: as of host_answer.Answer."""
+    """The reaction to SSH and TCP of a host with a libvirt that does not answer, see
+    host_answer.Answer.
+    """
 
     host: str
     at: float
@@ -65,13 +69,13 @@ Observation = Connected | Lost | Answered | Changed
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What the store says at a moment; empty where there is none."""
+    """The state of the store at a moment; empty without a store."""
 
-    #: {host that may be down on purpose: why}.
+    #: {host that may be down on purpose: the reason}.
     quiet: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    #: Hosts on which a run of drover.compute works.
+    #: Hosts with a working run of drover.compute.
     busy_hosts: Collection[str] = frozenset()
     #: Instances with an open order or migration.
     busy_instances: Collection[str] = frozenset()
-    #: {uuid: (host, whether it runs)}, of the instances that were asked for.
+    #: {uuid: (host, True if it runs)}, of the requested instances.
     recorded: Mapping[str, tuple[str, bool]] = dataclasses.field(default_factory=dict)

@@ -17,7 +17,7 @@ DEFAULT_URI = "qemu+ssh://root@{address}/system"
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """hosts: {name: URI}, or None where they are those of the store."""
+    """hosts: {name: URI}, or None for the hosts of the store."""
 
     hosts: Mapping[str, str] | None = None
     store_url: str | None = None
@@ -29,9 +29,9 @@ class Options:
 
     @classmethod
     def of_args(cls, args: Mapping[str, Any]) -> Options:
-        """Read them from the arguments of a source.
+        """Read the options from the arguments of a source.
 
-        :raises DroverError: one is unknown, missing or wrong.
+        :raises DroverError: an argument is unknown, missing or wrong.
         """
         known = {each.name for each in dataclasses.fields(cls)}
         given = {name: value for name, value in args.items() if name != "eda_feedback_queue" and value is not None}
@@ -56,7 +56,7 @@ class Options:
 
 
 def _hosts(given: Any, uri: str) -> dict[str, str]:
-    """Return the URI of each host, that of ``uri`` where it has none of its own."""
+    """Return the URI of each host, made from ``uri`` if the host has no URI."""
     if isinstance(given, str):
         given = [each.strip() for each in given.split(",") if each.strip()]
     if isinstance(given, list):

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The watch over the fleet: one task for each host, and one that turns what was seen into events."""
+"""The watch over the fleet: one task for each host, and one that makes events of the
+observations.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +26,22 @@ from .instance_events import InstanceEvents
 from .libvirt_connections import Connections
 from .observations import Answered, Changed, Connected, Lost, Observation, View
 
-#: Connections that are opened, and hosts that are looked at, at a time.
+#: The number of connections that are opened at the same time, and of hosts that are probed at the
+#: same time.
 OPENING, LOOKING = 32, 32
-#: Seconds until a connection must be open.
+#: The limit in seconds for opening a connection.
 PATIENCE = 30
-#: The longest pause before a host that is away is looked at again, in seconds.
+#: The longest pause in seconds before the next probe of a host that is away.
 LONGEST_PAUSE = 30.0
-#: Seconds between two readings of the list of hosts, and of the rest of the store while an instance or a host is to be judged.
+#: Seconds between two readings: of the list of hosts, and of the other records while a change of an
+#: instance or of a host waits for its judgement.
 HOSTS, OF_INSTANCES, OF_HOSTS = 60.0, 1.0, 5.0
 
 log = logging.getLogger("drover.compute.fleet")
 
 
 class Watch:
-    """A watch with its connections; events() is its life."""
+    """A watch with its connections; events() runs it."""
 
     def __init__(self, given: options.Options) -> None:
         self._options = given
@@ -47,17 +51,17 @@ class Watch:
         self._seen: asyncio.Queue[Observation] = asyncio.Queue()
         self._lost: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, tuple[str, asyncio.Task[None]]] = {}
-        #: The host_uuids that the store has of the hosts.
+        #: The host_uuids of the hosts in the store.
         self._machines: dict[str, list[str]] = {}
         self._opening, self._looking = asyncio.Semaphore(OPENING), asyncio.Semaphore(LOOKING)
         self._loop = asyncio.get_running_loop()
         self._connections = Connections(self._observe, time.time, round(given.poll_seconds))
-        #: What the store said last. Before it was read nothing is judged.
+        #: The last state that was read from the store. Before the first reading nothing is judged.
         self._known = None if self._view else View()
         self._read_hosts = self._read_view = self._read_findings = float("-inf")
 
     async def events(self) -> AsyncIterator[Event]:
-        """Yield the events of the fleet, for ever."""
+        """Yield the events of the fleet, without end."""
         try:
             while True:
                 await self._follow_hosts()
@@ -93,7 +97,9 @@ class Watch:
             self._lost[seen.host].set()
 
     async def _next(self) -> list[Observation]:
-        """Wait for what is seen next, a second at most; return all that is there."""
+        """Wait for the next observation, a second at most; return all observations that have
+        arrived.
+        """
         found = []
         with contextlib.suppress(asyncio.TimeoutError):
             found.append(await asyncio.wait_for(self._seen.get(), 1))
@@ -120,7 +126,7 @@ class Watch:
     # The store
 
     async def _follow_hosts(self) -> None:
-        """Watch the hosts that are to be watched now."""
+        """Start and stop the watch of hosts by the present list."""
         if time.monotonic() - self._read_hosts < HOSTS:
             return
         self._read_hosts = time.monotonic()
@@ -150,7 +156,7 @@ class Watch:
                 self._tasks[host] = (uri, asyncio.create_task(self._tend(host, uri)))
 
     async def _follow_store(self) -> None:
-        """Read the store while something is to be judged by it."""
+        """Read the store while a change waits for its judgement."""
         pending = self._instances.pending()
         if self._view is None or (not pending and self._hosts.quiet):
             return
@@ -163,7 +169,7 @@ class Watch:
             log.error("The store is not read, and what it said last counts; nothing is said before it was read once: %s", problem)
 
     async def _look(self) -> list[Event]:
-        """Look for findings in the store, from time to time."""
+        """Return the findings in the store, at intervals."""
         if self._view is None or not self._options.audit_seconds or time.monotonic() - self._read_findings < self._options.audit_seconds:
             return []
         self._read_findings = time.monotonic()
@@ -177,12 +183,12 @@ class Watch:
     # One host
 
     async def _tend(self, host: str, uri: str) -> None:
-        """Watch a host, whatever happens; what cannot be done is said once and tried again."""
+        """Watch a host in spite of errors; an error is reported once, and the watch tries again."""
         said = None
         while True:
             try:
                 await self._keep(host, uri)
-            except Exception as problem:  # One host must not end the watch, nor be left out in silence.
+            except Exception as problem:  # An error at one host must not end the watch, and must not be silent.
                 words = f"its libvirt URI {uri} cannot be read: {why}" if (why := options.why_no_uri(uri)) else str(problem)
                 if words != said:
                     log.error("%s is not watched: %s", host, words)
@@ -190,7 +196,7 @@ class Watch:
                 await asyncio.sleep(LONGEST_PAUSE)
 
     async def _keep(self, host: str, uri: str) -> None:
-        """Keep a host connected; while it is not, find out how it answers."""
+        """Keep a host connected; while it is not connected, probe it."""
         way, pause, said = host_probe.Way.of_uri(uri), 1.0, None
         await asyncio.sleep(0)
         while True:
@@ -206,10 +212,10 @@ class Watch:
             while True:
                 async with self._looking:
                     answer = await host_probe.ask(way)
-                # What libvirt says of the way is more than what can be said of a host that answers.
+                # The message of libvirt says more than the words about a host that answers.
                 shown = _answered(host, answer)
                 if host in self._connections.strangers:
-                    # The answer of another machine says nothing of the host.
+                    # The answer of another machine is no information about the host.
                     shown = shown._replace(means=host_answer.UNCLEAR, words=words)
                 self._put(shown)
                 await asyncio.sleep(pause)
@@ -225,7 +231,7 @@ class Watch:
         if done:
             return opening.result()
         self._put(Lost(host, time.time(), f"libvirt did not answer within {PATIENCE} s"))
-        # One at a time: it is waited for, while the host is looked at.
+        # Only one opening runs at a time: it continues while the host is probed.
         return await self._late(host, uri, opening)
 
     async def _late(self, host: str, uri: str, opening: asyncio.Future[str | None]) -> str | None:
@@ -251,7 +257,9 @@ class Watch:
                 await asyncio.wait([self._in_thread(self._connections.poll, host)], timeout=PATIENCE)
 
     def _in_thread(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        """Call a function in a thread that nobody waits for when the program ends: libvirt may hang."""
+        """Call a function in a thread that does not delay the end of the program: libvirt may
+        hang.
+        """
         answer: asyncio.Future[Any] = self._loop.create_future()
 
         def finish(result: Any, problem: BaseException | None) -> None:

@@ -24,7 +24,7 @@ class Address(NamedTuple):
 
     @property
     def netloc(self) -> str:
-        """The address as a URL has it."""
+        """The address in the form of a URL."""
         host = self.host.replace("%", "%25")
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
@@ -32,11 +32,11 @@ class Address(NamedTuple):
 def parse(text: str, default_port: int, scheme: str | None) -> Address:
     """Read an address.
 
-    :param scheme: which may stand before it (https); None where none may.
-    :raises DroverError: it has no such form.
+    :param scheme: the scheme that may precede it (https); None if none may.
+    :raises DroverError: it is not a valid address.
     """
     if "@" in text:
-        # It may have a password, so it is not shown.
+        # It may contain a password, so it is not shown.
         raise DroverError(f"drover_power_address has an @. A user and a password have variables of their own. {_FORMS}")
     rest = text.strip()
     if "://" in rest:

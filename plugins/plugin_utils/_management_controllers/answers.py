@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answers of management controllers, and how a request is carried through.
+"""Answers of management controllers, and the course of a request.
 
-A controller that is busy has to be asked again. A lost answer means that the request may have happened: only the power state tells.
+A busy controller gets the request again. After a lost answer the request may have been executed:
+only the power state shows it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from typing import Any, NamedTuple, Protocol
 
 #: Requests, and the power state that each of them leads to.
 REQUESTS = {"on": "on", "off": "off", "shutdown": "off"}
-#: Seconds between two looks, and before a request is repeated if a busy controller does not say when.
+#: Seconds between two looks, and before the repetition of a request if a busy controller gives no
+#: time.
 DELAY = 2.0
 
 
 class Look(NamedTuple):
-    """What a controller reports. state: on, off or unknown; then problem is a sentence. can: the requests that it can do; None if it does not say."""
+    """The report of a controller. state: on, off or unknown; for unknown, problem is a sentence.
+    can: the requests that it supports; None if it does not report them.
+    """
 
     state: str
     problem: str = ""
@@ -27,19 +31,21 @@ class Look(NamedTuple):
 
 
 class Refused(Exception):
-    """The controller refuses, or nothing was sent to it: nothing was done."""
+    """The controller refuses, or nothing was sent to it: the power was not changed."""
 
 
 class Uncertain(Exception):
-    """No answer, or none that says whether it was done."""
+    """There is no answer, or no answer that shows if the request was executed."""
 
 
 class Unreached(Exception):
-    """No connection or no login: nothing was sent. A controller that is starting again answers later."""
+    """There is no connection or no login: nothing was sent. A controller that is starting again
+    answers later.
+    """
 
 
 class Busy(Exception):
-    """The controller has no time. seconds: when it wants to be asked again."""
+    """The controller is busy. seconds: the pause until the next request that it wants."""
 
     def __init__(self, sentence: str, seconds: float = DELAY) -> None:
         super().__init__(sentence)
@@ -56,16 +62,16 @@ class Controller(Protocol):
     def close(self) -> None: ...
 
 
-#: Seconds in which a request waits for a controller that cannot be reached: it may be starting again.
+#: The seconds for which a request waits for an unreachable controller: it may be starting again.
 UNREACHED = 30.0
 
 
 def look(controller: Controller, wanted: str, patience: float, deadline: float) -> Look:
-    """Look at the power, again and again until it has the wanted state or the limit has passed.
+    """Read the power state, repeatedly until it is the wanted state or the limit has passed.
 
-    :param wanted: on, off, or any to look once.
-    :param patience: how long to wait for a controller that is busy, in seconds.
-    :param deadline: of time.time(), for all looks.
+    :param wanted: on, off, or any for a single reading.
+    :param patience: the seconds to wait for a busy controller.
+    :param deadline: a time of time.time(), for all readings.
     """
     while True:
         try:
@@ -78,12 +84,13 @@ def look(controller: Controller, wanted: str, patience: float, deadline: float) 
 
 
 def request(controller: Controller, wish: str, seconds: float) -> bool:
-    """Send a request, again if the controller is busy, and return True unless the power had that state before.
+    """Send a request, again if the controller is busy, and return True unless the power already had
+    the wanted state.
 
-    It is sent in any case: a state that was read is no proof of the next moment.
+    It is sent in any case: a state that was read can change at the next moment.
 
-    :raises Refused: nothing was done.
-    :raises Uncertain: it may have been done.
+    :raises Refused: the power was not changed.
+    :raises Uncertain: the power may have been changed.
     """
     uncertain = ""
     changes: bool | None = None
@@ -95,7 +102,7 @@ def request(controller: Controller, wish: str, seconds: float) -> bool:
         try:
             controller.send(wish)
         except Busy as busy:
-            # Some gateways say so of a request that went through.
+            # Some gateways report "busy" for a request that succeeded.
             uncertain = f"{busy}; then "
             if not _is_so(controller, wish):
                 raise
@@ -103,7 +110,7 @@ def request(controller: Controller, wish: str, seconds: float) -> bool:
     try:
         _patiently(attempt, seconds, min(seconds, UNREACHED))
     except (Refused, Unreached) as problem:
-        # Some controllers refuse what is so already.
+        # Some controllers refuse a request for the present state.
         if isinstance(problem, Refused) and _is_so(controller, wish):
             return bool(changes)
         raise (Uncertain if uncertain else Refused)(f"{uncertain}{problem}") from None
@@ -114,7 +121,7 @@ def _patiently(call: Callable[[], Any], busy_seconds: float, unreached_seconds: 
     """Call, and call again if the controller is busy or cannot be reached.
 
     :raises Unreached: it cannot be reached all that time.
-    :raises Uncertain: it is busy, and wants to be asked again only when the time is up.
+    :raises Uncertain: it is busy, and wants the next request only after the limit.
     """
     begun = time.monotonic()
     while True:
@@ -132,7 +139,7 @@ def _patiently(call: Callable[[], Any], busy_seconds: float, unreached_seconds: 
 
 
 def _would_change(controller: Controller, wish: str) -> bool:
-    """Look once; an answer that tells no state proves nothing.
+    """Read the state once; an answer without a state proves nothing.
 
     :raises Unreached: it cannot be reached.
     :raises Busy: it has no time.

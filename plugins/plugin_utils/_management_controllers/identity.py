@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The machine that a power driver switches, compared with the one that the store has for a host.
+"""The comparison of the machine of a power driver with the machine of a host in the store.
 
-A driver tells the uuid of the firmware, as a rule. Firmwares and controllers write its first three fields in both orders of bytes, and IPMI has
-the whole uuid backwards.
+A driver usually reports the uuid of the firmware. Firmwares and controllers write its first three
+fields in both byte orders, and IPMI has the whole uuid backwards.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import mac
 
 
 def of_text(text: object) -> list[str]:
-    """Return the forms of a uuid in text; empty if it is none, or one that all machines of a maker have."""
+    """Return the forms of a uuid in text; empty if it is not a uuid, or if all machines of a maker
+    share it.
+    """
     plain = machine.plain_uuid(text) if isinstance(text, str) else None
     return _orders(uuid.UUID(plain).bytes) if plain else []
 
@@ -29,12 +31,14 @@ def of_bytes(data: bytes) -> list[str]:
 
 
 def refusal(host: str, uuids: Collection[str], expected: machine.Expected | None, own: str, owner: str | None) -> str | None:
-    """Return why a driver is not that of a host, or None if it is, or if that is not known.
+    """Return why a driver belongs to another machine than the host, None if it belongs to the host
+    or if this is unknown.
 
-    :param uuids: the forms of the uuid that it tells, the usual one first.
-    :param expected: the machine that the store has for the host.
-    :param own: the uuid that the inventory has for this host and driver (drover_power_uuid), or an empty text.
-    :param owner: the host for which the store has that uuid, if it is another one.
+    :param uuids: the forms of the uuid that it reports, the usual one first.
+    :param expected: the machine of the host in the store.
+    :param own: the uuid in the inventory for this host and driver (drover_power_uuid), or an empty
+        text.
+    :param owner: the other host with that uuid in the store, None if there is none.
     """
     if not uuids:
         return None

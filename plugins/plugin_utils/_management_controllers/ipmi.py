@@ -16,13 +16,16 @@ from .answers import Busy, Look, Refused, Uncertain, Unreached
 PORT = 623
 _CHASSIS, _GET_STATUS, _CONTROL = 0x00, 0x01, 0x02
 _APP, _GET_SYSTEM_GUID = 0x06, 0x37
-#: Chassis Control: power down at once, power up, soft shutdown by ACPI. None of them is mapped to another.
+#: Chassis Control: power down at once, power up, soft shutdown by ACPI. None of them replaces
+#: another.
 _CONTROLS = {"off": 0x00, "on": 0x01, "shutdown": 0x05}
-#: Completion codes with which nothing was done, and the controller wants to be asked again: busy, out of space, being updated, being started.
+#: Completion codes of a request that was not executed and that the controller wants again: busy,
+#: out of space, being updated, being started.
 _BUSY = (0xC0, 0xC4, 0xD1, 0xD2)
-#: Completion codes that leave open whether it was done: time ran out, no answer of the part that does it, it had the same packet before, unspecified.
+#: Completion codes that do not show if the request was executed: time ran out, no answer of the
+#: responsible part, duplicate packet, unspecified.
 _OPEN = (0xC3, 0xCE, 0xCF, 0xFF)
-#: pyghmi's own code for no answer; the completion codes have one byte.
+#: pyghmi's own code for a missing answer; the completion codes have one byte.
 _NO_CODE = 0xFFFF
 _LOGINS = 3
 
@@ -31,7 +34,9 @@ class Ipmi:
     """The way to one controller. A session begins with the first call and ends with close()."""
 
     def __init__(self, address: Address, user: str, password: str, why_not: Callable[[Collection[str]], str | None]) -> None:
-        """:param why_not: returns why a machine of these uuids is not the one that is meant, or None."""
+        """:param why_not: returns why the machine with these uuids is not the intended one, or
+        None.
+        """
         self._address, self._user, self._password, self._why_not = address, user, password, why_not
         self._session: Any = None
         self._logins = 0
@@ -52,7 +57,8 @@ class Ipmi:
             try:
                 session.ipmi_session.logout()
             except Exception:
-                # pyghmi raises whatever it likes, and the controller ends a session without a client by itself.
+                # pyghmi raises many types, and the controller itself ends a session without a
+                # client.
                 pass
 
     def _call(self, number: int, data: list[int] | None = None) -> dict[str, Any]:
@@ -76,7 +82,7 @@ class Ipmi:
             raise Uncertain(f"its answer was lost: {self._plain(problem)}") from None
 
     def _see_whose_it_is(self) -> None:
-        """Compare the uuid of the machine, before anything else is sent in a session.
+        """Compare the uuid of the machine before any other request of a session.
 
         :raises Refused: it is another machine.
         :raises Unreached: the answer was lost.
@@ -92,14 +98,14 @@ class Ipmi:
         if code > 0xFF:
             self.close()
             raise Unreached("no answer to the question which machine it is of; nothing was sent")
-        # With any other code it does not have this command.
+        # Any other code means that it does not have this command.
         why_not = self._why_not(identity.of_bytes(bytes(answer.get("data") or b"")) if code == 0 else ())
         if why_not:
             self.close()
             raise Refused(why_not)
 
     def _open(self) -> Any:
-        """Return a session with the machine that is meant; a failed login has sent no request."""
+        """Return a session with the intended machine; a failed login has sent no request."""
         if self._session is not None:
             return self._session
         if self._logins >= _LOGINS:
@@ -111,16 +117,18 @@ class Ipmi:
                 "The power driver ipmi needs pyghmi in the Python that runs Ansible, and it is not there. Install it: pip install pyghmi"
             ) from None
         try:
-            # As bytes: of a session with a text as its user, pyghmi keeps the old one and takes that for a new one.
+            # The user is passed as bytes: pyghmi reuses an old session for a user that is a text.
             self._session = command.Command(
                 bmc=self._address.host, userid=self._user.encode(), password=self._password.encode(), port=self._address.port
             )
-            # Without an answer pyghmi sends a packet four times, and then would log in again and begin anew, for a minute.
+            # Without an answer pyghmi sends a packet four times, and then would log in again and
+            # repeat that for a minute.
             self._session.ipmi_session.logontries = 0
         except socket.gaierror:
             raise Refused("its name is not known here: correct drover_power_address") from None
         except Exception as problem:
-            # It may be starting again, or all its sessions may be taken. A wrong password many times locks the user.
+            # It may be starting again, or all its sessions may be in use. A wrong password many
+            # times locks the user.
             self._logins += 1
             kind = Unreached if self._logins < _LOGINS else Refused
             raise kind(

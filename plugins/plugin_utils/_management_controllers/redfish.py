@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Power by Redfish (DSP0266).
 
-The modules of community.general map a reset type that a controller does not have to another one: GracefulShutdown to ForceOff. They do not
-tell a lost answer from a refusal, and an error from an empty list. So this client has its own requests.
+The modules of community.general replace a reset type that a controller does not have by another
+one: GracefulShutdown by ForceOff. They do not separate a lost answer from a refusal, and an error
+from an empty list. So this client has its own requests.
 """
 
 from __future__ import annotations
@@ -30,26 +31,30 @@ from .address import Address
 from .answers import DELAY, Busy, Look, Refused, Uncertain, Unreached
 
 PORT = 443
-#: Requests, and the reset types that do exactly this. PushPowerButton is in none: what it does depends on the state.
+#: Requests, and the reset types that do exactly this. PushPowerButton is not among them: its effect
+#: depends on the state.
 _RESET_TYPES = {"on": ("On", "ForceOn"), "off": ("ForceOff",), "shutdown": ("GracefulShutdown",)}
 _STATES = {"On": "on", "Off": "off"}
 _RESET = "#ComputerSystem.Reset"
 _ALLOWED = "ResetType@Redfish.AllowableValues"
 _EXTENDED = "@Message.ExtendedInfo"
 _REDIRECTS = (301, 302, 307, 308)
-#: After these the request may be sent again: the controller, or a gateway before it, has no time.
+#: HTTP codes after which the request may be sent again: the controller, or a gateway before it, is
+#: busy.
 _BUSY = (429, 502, 503, 504)
-#: A connection that was never made: nothing was sent.
+#: Errors of a connection that was not established: nothing was sent.
 _UNSENT = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 _MOST = 4 * 1024 * 1024
 _PAGES = 50
 _IN_URLS = "%:/?#[]@!$&'()*+,;=~-._"
-#: How many times a list of reset types is read that is busy.
+#: The number of further readings of a list of reset types while the controller is busy.
 _TRIES = 3
 
 
 class _AsIs(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: Python's own follows a POST with a GET, which is another wish, and sends the password anywhere."""
+    """A handler that follows no redirect: Python's own handler follows a POST with a GET, which is
+    another request, and sends the password to any address.
+    """
 
     def http_error_302(self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage) -> None:
         return None
@@ -58,7 +63,9 @@ class _AsIs(urllib.request.HTTPRedirectHandler):
 
 
 class _InTime(ssl.SSLSocket):
-    """A connection whose timeout is that of the whole answer: with Python's own, a byte now and then holds a run for ever."""
+    """A connection with a timeout for the whole answer: with Python's own timeout, a slow stream of
+    bytes could hold a run for ever.
+    """
 
     _until: float | None = None
 
@@ -89,8 +96,9 @@ class Redfish:
         validate_certs: bool = True,
         timeout: float = 20,
     ) -> None:
-        """:param why_not: returns why a machine of these uuids is not the one that is meant, or None.
-        :param timeout: for one answer, in seconds.
+        """:param why_not: returns why the machine with these uuids is not the intended one, or
+            None.
+        :param timeout: the limit for one answer, in seconds.
         """
         self._base, self._user, self._password, self._why_not = f"https://{address.netloc}", user, password, why_not
         self._resource_id, self._timeout = resource_id, timeout
@@ -114,10 +122,12 @@ class Redfish:
         self._call("POST", target, body)
 
     def close(self) -> None:
-        """End: there is no session."""
+        """Do nothing: there is no session."""
 
     def _prepared(self, request: str) -> tuple[str, dict[str, str]]:
-        """Return the path and the body of a request. The state that it reports may be an old one, so it does not matter."""
+        """Return the path and the body of a request. The reported state may be old, so it does not
+        matter.
+        """
         system = self._system()
         action = _action(system)
         target = action.get("target")
@@ -130,19 +140,20 @@ class Redfish:
         return target, {"ResetType": possible[0]}
 
     def _can(self, system: Mapping[str, Any]) -> list[str] | None:
-        """Return the requests that the controller can do; None if it does not say."""
+        """Return the requests that the controller supports; None if it does not report them."""
         allowed = self._allowed(_action(system))
         return [request for request, types in _RESET_TYPES.items() if allowed & set(types)] if allowed else None
 
     def _allowed(self, action: Mapping[str, Any]) -> set[str]:
-        """Return the reset types of each list that the controller has; empty if it has none."""
+        """Return the reset types that are in each list of the controller; empty if it has none."""
         lists = [action.get(_ALLOWED)]
         described = action.get("@Redfish.ActionInfo")
         if isinstance(described, str):
             try:
                 parameters = self._soon(described).get("Parameters")
             except (Refused, Uncertain, Busy):
-                # A request is never mapped to another one, so the controller itself refuses what it cannot do.
+                # A request is never replaced by another one, so the controller itself refuses
+                # unsupported requests.
                 parameters = None
             for each in parameters if isinstance(parameters, list) else ():
                 if isinstance(each, dict) and each.get("Name") == "ResetType":
@@ -151,7 +162,9 @@ class Redfish:
         return set.intersection(*sets) or {"nothing"} if sets else set()
 
     def _soon(self, path: str) -> dict[str, Any]:
-        """Read an answer that a request can do without. A busy controller gets a few more tries, with a short pause before each."""
+        """Read an optional answer. A busy controller gets a few more tries, with a short pause
+        before each.
+        """
         for _try in range(_TRIES):
             try:
                 return self._get(path)
@@ -160,7 +173,7 @@ class Redfish:
         return self._get(path)
 
     def _system(self) -> dict[str, Any]:
-        """Read the system, and compare its machine: all that is read or sent begins here."""
+        """Read the system, and compare its machine; each reading and each request begins here."""
         system = self._any_system()
         why_not = self._why_not(identity.of_text(system.get("UUID")))
         if why_not:
@@ -185,7 +198,7 @@ class Redfish:
     def _member(self, path: str, members: Collection[str]) -> dict[str, Any]:
         """Read a system that is in the list.
 
-        :raises Refused: the answer is that of another system, or has no state.
+        :raises Refused: the answer belongs to another system, or has no state.
         """
         system = self._get(path)
         asked = path.rstrip("/")
@@ -202,7 +215,9 @@ class Redfish:
         return system
 
     def _members(self) -> tuple[dict[str, str], str]:
-        """Return the path of each system by its id, and the words of an error in the list, a clause; empty without one."""
+        """Return the path of each system by its id, and the words of an error in the list, a
+        clause; empty without one.
+        """
         found: dict[str, str] = {}
         root = self._get("/redfish/v1/")
         path = _link(root.get("Systems"))
@@ -230,7 +245,7 @@ class Redfish:
         return found
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Return the answer, read as JSON; None if it is empty or no JSON."""
+        """Return the answer, read as JSON; None if it is empty or not JSON."""
         for _redirect in range(5):
             request = urllib.request.Request(self._url(path), method=method, headers=dict(self._headers))
             if body is not None:
@@ -246,7 +261,7 @@ class Redfish:
                         self._raise(method, path, answer)
                 path = self._url(_joined(path, target))
             except urllib.error.URLError as problem:
-                # Python wraps what goes wrong before the whole request is sent.
+                # Python wraps errors that occur before the whole request is sent.
                 self._unanswered(method, problem.reason if isinstance(problem.reason, Exception) else problem, is_sent=False)
             except (OSError, http.client.HTTPException) as problem:
                 self._unanswered(method, problem)
@@ -264,11 +279,11 @@ class Redfish:
             raise Refused(
                 f"it leads to {self._plain(url)}, and the password is not sent to another address than drover_power_address; nothing was done"
             )
-        # A link is a URL already; what does not belong into one would end the request.
+        # A link is a URL already; characters that are not allowed in a URL would end the request.
         return urllib.parse.quote(url, safe=_IN_URLS)
 
     def _unanswered(self, method: str, problem: Exception, is_sent: bool = True) -> NoReturn:
-        """Raise what a missing answer means, by the type of the error."""
+        """Raise the exception for a missing answer, by the type of the error."""
         if isinstance(problem, ssl.SSLCertVerificationError):
             raise Refused(
                 f"its certificate is not trusted ({problem.verify_message}): set drover_power_ca_path to the CA that signed it"
@@ -283,7 +298,9 @@ class Redfish:
         raise Uncertain(f"{words} to {method}") from None
 
     def _raise(self, method: str, path: str, answer: urllib.error.HTTPError) -> NoReturn:
-        """Raise what a status means: 4xx was not done, 5xx may have been."""
+        """Raise the exception for a status: a request with 4xx was not executed, with 5xx it may
+        have been.
+        """
         try:
             body = _read(answer)
         except (OSError, http.client.HTTPException):
@@ -314,7 +331,7 @@ class Redfish:
         return f"{before}{self._plain(text)}" if text else ""
 
     def _plain(self, value: Any) -> str:
-        """Return what comes from outside on one line, short, and without the password."""
+        """Return text from outside on one line, short, and without the password."""
         text = " ".join(str(value).split())
         text = "".join(char if char.isprintable() else "?" for char in text)
         text = text.replace(self._password, "********") if self._password else text
@@ -380,7 +397,9 @@ def _message_ids(body: Any) -> set[str]:
 
 
 def _retry_after(headers: email.message.Message) -> float:
-    """Return the seconds until the controller wants to be asked again. A date of it counts by its own clock, which is often wrong."""
+    """Return the seconds until the controller wants the next request. A date is compared with the
+    controller's own clock, which is often wrong.
+    """
     text = (headers.get("Retry-After") or "").strip()
     if text.isdecimal():
         return float(text)
@@ -399,6 +418,6 @@ def _time(text: str) -> float | None:
 
 
 def _name(problem: BaseException) -> str:
-    """Name an error by its number where it has one: its text is of another language or of a library."""
+    """Name an error by its number if it has one: its text depends on a language or a library."""
     number = None if isinstance(problem, ssl.SSLError) else getattr(problem, "errno", None)
     return os.strerror(number) if isinstance(number, int) and number > 0 else type(problem).__name__

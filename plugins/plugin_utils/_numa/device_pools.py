@@ -23,7 +23,8 @@ class Pool:
     """Equal devices with one physical function, or one device by itself.
 
     properties: the properties that requests are compared with; ``kind``: the properties without the
-    place, as a key. devices: numbers of its devices, by address, taken ones too.
+        place, as a key.
+    devices: numbers of its devices, by address, taken ones too.
     """
 
     def __init__(self, properties: dict[str, Any]) -> None:

@@ -35,10 +35,12 @@ class PciRequest:
     """A number of equal PCI devices.
 
     specs: alternatives, each a tuple of (property, value) that a device must have; text is compared
-    without case. policy: the required distance of the devices from the guest's NUMA cells.
+        without case.
+    policy: the required distance of the devices from the guest's NUMA cells.
     resource_class, traits: the requirements on a provider of a device; None, if the devices are not
-    allocated in Placement. providers: (key of a provider, the most devices that it gives); None, if
-    any provider gives them.
+        allocated in Placement.
+    providers: (key of a provider, the most devices that it gives); None, if any provider gives
+        them.
     """
 
     count: int

@@ -56,8 +56,9 @@ class GuestTopology:
 class GuestConstraints:
     """The requirements of extra specs and image properties on CPUs and memory.
 
-    topology: None for a guest that may float over the whole host. resources: amounts of VCPU and
-    PCPU that replace the flavor's vCPUs; empty if the flavor or its ``resources:`` have them.
+    topology: None for a guest that may float over the whole host.
+    resources: amounts of VCPU and PCPU that replace the flavor's vCPUs; empty if the flavor or its
+        ``resources:`` have them.
     required, forbidden: traits of the node.
     """
 

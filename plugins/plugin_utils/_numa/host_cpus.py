@@ -17,9 +17,10 @@ from .guest import ISOLATE
 class CpuLayout:
     """The CPUs of a cell; many hosts have an equal layout.
 
-    siblings: the CPUs of each core; cores: the dedicated ones of each. threads: the number of CPUs
-    of the largest core, shared ones too. is_legacy: True if shared and pinned vCPUs have the same
-    CPUs. core_of: {cpu: number of its core}.
+    siblings: the CPUs of each core; cores: the dedicated ones of each.
+    threads: the number of CPUs of the largest core, shared ones too.
+    is_legacy: True if shared and pinned vCPUs have the same CPUs.
+    core_of: {cpu: number of its core}.
     """
 
     def __init__(self, shared: tuple[int, ...], dedicated: tuple[int, ...], siblings: tuple[tuple[int, ...], ...]) -> None:

@@ -22,9 +22,9 @@ from .specs import Specs, read_constraints
 class HostRequest:
     """The request of an instance for the cells and the PCI devices of a host.
 
-    physnets, is_tunneled: networks that may belong to certain cells of a host. needs_threads: only
-    hosts with SMT can fit (N11.6). with_limits: False for a forced host, without its allocation
-    ratios.
+    physnets, is_tunneled: networks that may belong to certain cells of a host.
+    needs_threads: only hosts with SMT can fit (N11.6).
+    with_limits: False for a forced host, without its allocation ratios.
     """
 
     topology: GuestTopology | None = None

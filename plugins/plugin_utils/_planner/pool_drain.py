@@ -28,10 +28,14 @@ DiskKey = tuple[str, str]
 class PoolDisk(NamedTuple):
     """A disk in the pool.
 
-    node: id of its compute node. host: its name, for messages. size: virtual. copied: maximum of
-    bytes of the copy. traits: traits that its pool must have. whole: an image behind it is in the
-    pool too, so its copy must have all data. shared: other hosts have the pool too, so a move of
-    its instance to another host does not take the disk out of the pool.
+    node: id of its compute node.
+    host: its name, for messages.
+    size: virtual.
+    copied: maximum of bytes of the copy.
+    traits: traits that its pool must have.
+    whole: an image behind it is in the pool too, so its copy must have all data.
+    shared: other hosts have the pool too, so a move of its instance to another host does not take
+        the disk out of the pool.
     """
 
     uuid: str
@@ -55,10 +59,12 @@ class PoolDisk(NamedTuple):
 class PoolSpace(NamedTuple):
     """A pool of a node, as a destination.
 
-    destination: the argument of the move, a name or a folder. capacity: GiB that may be promised.
-    used: GiB that are promised. free: free bytes, None if unknown. refused: the reason why no disk
-    goes there, in words. of_volumes: a disk there is a volume, which needs space for its virtual
-    size.
+    destination: the argument of the move, a name or a folder.
+    capacity: GiB that may be promised.
+    used: GiB that are promised.
+    free: free bytes, None if unknown.
+    refused: the reason why no disk goes there, in words.
+    of_volumes: a disk there is a volume, which needs space for its virtual size.
     """
 
     node: int

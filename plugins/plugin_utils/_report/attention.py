@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What needs a look, the most urgent first, each with the command that helps. Data in, data out."""
+"""The list "Needs a look", the most urgent line first, each with a command that helps. Data in,
+data out.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,11 @@ POWER = "ansible-playbook drover.compute.power -e drover_host={}"
 
 
 class Look(TypedDict):
-    """One line: its kind (down, disabled, maintenance, or calm for information), where the link goes, and the runbook.
+    """One line: its kind (down, disabled, maintenance, or calm for information), the target of its
+    link, and the runbook.
 
-    since: seconds since 1970. command: None where none helps, or the name cannot stand in one.
+    since: seconds since 1970. command: None if none helps, or if the name is not possible in a
+    command.
     """
 
     kind: str
@@ -42,12 +46,12 @@ class Look(TypedDict):
 def attention(
     hosts: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str, Any]], overview: Mapping[str, Any], fatal: Sequence[str]
 ) -> list[Look]:
-    """Rank what needs a look.
+    """Rank the lines of "Needs a look".
 
-    :param hosts: those of the view.
+    :param hosts: the hosts of the view.
     :param instances: rows of the store's instances.listing().
-    :param overview: what the store's overview.read() returns.
-    :param fatal: the hosts whose loss the others cannot take, of host_loss.host_losses().
+    :param overview: the result of overview.read() of the store.
+    :param fatal: the hosts that the other hosts cannot replace, from host_loss.host_losses().
     """
     by_kind: dict[str, list[Mapping[str, Any]]] = {}
     for host in hosts:
@@ -185,7 +189,7 @@ def _migrations(overview: Mapping[str, Any]) -> Iterator[Look]:
 
 
 def _hosts(migration: Mapping[str, Any]) -> set[str]:
-    """Return the hosts at both ends, which are compute nodes as HOST or HOST/NODE."""
+    """Return the hosts at both ends, which are recorded as compute nodes HOST or HOST/NODE."""
     return {migration[key].partition("/")[0] for key in ("source", "destination")}
 
 

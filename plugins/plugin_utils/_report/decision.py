@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One decision of the scheduler, as pages and terminals show it. Data in, data out."""
+"""One decision of the scheduler, in the form for pages and terminals. Data in, data out."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from . import formatting
 from .explanation import reasons
 from .text import place
 
-#: What a decision was for, in words.
+#: The purposes of decisions, in words.
 PURPOSES = {"place": "placement", "resize": "resize", "migrate": "cold migration"}
 
 
 def decision(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the store's decisions.newest(), and its explanation as figures.
+    """Return a row of the store's decisions.newest(), with its explanation as figures.
 
-    :returns: a dict: created_at, purpose, actor, name, where (host, or host/node; None when there was none), alternates,
-        message, hosts (how many were looked at; None where no explanation is kept), left (of them by the host
-        filters), filters [{name, before, after, rejected}], top [{where, chosen, weight, parts [{name, value}], reasons}].
+    :returns: a dict: created_at, purpose, actor, name, where (host, or host/node; None without a
+        host), alternates, message, hosts (the number of examined hosts; None without a stored
+        explanation), left (the number of them after the host filters), filters [{name, before,
+        after, rejected}], top [{where, chosen, weight, parts [{name, value}], reasons}].
     """
     why = row["explanation"] or {}
     filters, where = why.get("filters") or [], place(row)
@@ -46,7 +47,7 @@ def _weighed(each: Mapping[str, Any], where: str | None, top: Sequence[Mapping[s
 
 
 def short(found: Mapping[str, Any]) -> str | None:
-    """Why, in a few words, of what decision() returns."""
+    """Return the reason of a result of decision(), in a few words."""
     if found["where"] is None and found["filters"]:
         rejected = ", ".join(f"{each['name']} {each['rejected']}" for each in found["filters"])
         return f"of {formatting.count(found['hosts'], 'host')} rejected: {rejected}"

@@ -13,10 +13,10 @@ from .._records.plans import UnmovableInstance
 
 
 def cannot_move(hosts: Sequence[str], staying: Sequence[UnmovableInstance], said: Sequence[str]) -> str:
-    """Say which instances cannot move, why, and what to do.
+    """Return the sentences about the instances that cannot move, with reasons and remedies.
 
     :param hosts: the hosts of the drain.
-    :param said: sentences on what else did not go well.
+    :param said: sentences on other failures.
     """
     found = []
     for each in staying:
@@ -31,7 +31,7 @@ def cannot_move(hosts: Sequence[str], staying: Sequence[UnmovableInstance], said
 
 
 def not_to_shut_down(hosts: Sequence[str], staying: Sequence[UnmovableInstance]) -> str:
-    """Say which instances cannot move and must not be shut down.
+    """Return the sentences about the instances that cannot move and must not be shut down.
 
     :param hosts: the hosts of the drain.
     """
@@ -43,12 +43,12 @@ def not_to_shut_down(hosts: Sequence[str], staying: Sequence[UnmovableInstance])
 
 
 def not_empty(host: str, surprising: Sequence[Occupant], arriving: Iterable[Arrival], rounds: int, said: Sequence[str]) -> str:
-    """Say what is on a host that a drain has not emptied.
+    """Return the sentences about the instances on a host that a drain has not emptied.
 
-    :param surprising: instances that the host shows, and that are not to be there.
+    :param surprising: instances that the host shows but must not have.
     :param arriving: instances that move there or are built there.
-    :param rounds: how many times the drain has planned and moved.
-    :param said: sentences on what did not go well.
+    :param rounds: the number of rounds in which the drain has planned and moved.
+    :param said: sentences on failures.
     """
     head = f"{host} is not empty"
     if surprising:
@@ -66,7 +66,7 @@ def not_empty(host: str, surprising: Sequence[Occupant], arriving: Iterable[Arri
 
 
 def ending(host: str, seen: Occupants) -> str:
-    """Say how a host is at the end of its drain, by what it shows."""
+    """Return the sentences on the state of a host at the end of its drain, by its instances."""
     back = "Bring it back with drover.compute.undrain."
     if seen["running"]:
         names = ", ".join(each["name"] for each in seen["running"])

@@ -12,14 +12,14 @@ from .._common.errors import node_labels
 from .._scheduler.components import Weigher, find
 from . import formatting
 
-#: From this normalised value on a host is the best of all; values are kept with six digits.
+#: The least normalised value of the best host; values are kept with six digits.
 _HIGHEST = 1 - 1e-6
 
 
 def render(selection: Mapping[str, Any], numbers: bool = False) -> list[str]:
-    """Say what a selection's explanation says, as a list of lines.
+    """Return the explanation of a selection as a list of lines.
 
-    :param selection: a dict as the lookup schedule returns it, or an explanation of a failure.
+    :param selection: a dict that the lookup schedule returns, or an explanation of a failure.
     :param numbers: add the host filters that rejected nothing, and the figures of the weighers.
     """
     explanation = selection.get("explanation", selection)
@@ -52,7 +52,7 @@ def render(selection: Mapping[str, Any], numbers: bool = False) -> list[str]:
 
 
 def reasons(host: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say what weighers found of a host, such as ``most free memory (404 GiB)``.
+    """Return the reasons of weighers for a host, such as ``most free memory (404 GiB)``.
 
     :param host: one of top, with its weighers {name: {raw, normalised, multiplier}}.
     :param top: the best hosts.
@@ -61,7 +61,7 @@ def reasons(host: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> list[s
     found = []
     for name, part in host["weighers"].items():
         same = not any(each["weighers"].get(name, part)["normalised"] for each in top)
-        # What adds nothing to any weight, or the same to all, is no reason.
+        # A weigher that adds nothing to any weight, or the same to all, gives no reason.
         if not part["multiplier"] or same:
             continue
         if name not in known:
@@ -98,6 +98,6 @@ def _figures(weighers: Mapping[str, Mapping[str, float]]) -> list[str]:
     return [
         f"     {name}: {part['raw']:g}, normalised {part['normalised']:.3f}, times {part['multiplier']:g}"
         for name, part in weighers.items()
-        # What adds nothing to any weight is no reason.
+        # A weigher that adds nothing to a weight gives no reason.
         if part["normalised"] and part["multiplier"]
     ]

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What will not work later in a fleet: what guests use and other hosts lack, hosts that differ, clocks, space.
+"""Conditions of a fleet that will cause failures: things that guests use and other hosts lack,
+hosts that differ, clocks, space.
 
-Data in, data out. What hosts say is checked as any other input: a host whose answer cannot be read is a finding.
+Data in, data out. Answers of hosts are checked like any other input: a host with an unreadable
+answer is a finding.
 """
 
 from __future__ import annotations
@@ -20,14 +22,15 @@ from .._common.errors import DroverError
 from .._migrations.options import Options
 
 ERROR, WARNING = "error", "warning"
-#: Seconds that a clock may be ahead or behind: more of it makes certificates and times in the store wrong.
+#: The seconds that a clock may be ahead or behind: a larger difference makes certificates and times
+#: in the store wrong.
 CLOCK = 2.0
-#: GiB below which the folder of the instances is short of space.
+#: GiB below which the folder of the instances has too little space.
 SPACE = 1.0
 _LISTS = ("machines", "security", "networks", "pools", "pools_stopped", "secrets", "guests")
 #: Lists that a host may leave out.
 _MORE_LISTS = ("interfaces", "nwfilters", "missing_drivers")
-#: What guests use: the key, what it is called, and what to do at a host that lacks it.
+#: The things that guests use: the key, its name, and the remedy for a host that lacks it.
 _USED = (
     (
         "machines",
@@ -46,12 +49,12 @@ _USED = (
     ("secrets", "secrets", "the secret {}", "Define it there with the same uuid and value: virsh secret-define, virsh secret-set-value"),
     ("nwfilters", "nwfilters", "the network filter {}", "Define it there: virsh nwfilter-define"),
 )
-#: The driver without which a host can have none of it.
+#: The driver that a host needs to have any of these.
 _DRIVER = {"networks": "network", "pools": "storage", "secrets": "secret", "nwfilters": "nwfilter"}
 
 
 class Finding(NamedTuple):
-    """One line of the table: a host, how bad it is, what was found, and what to do."""
+    """One line of the table: a host, the severity, the finding, and the remedy."""
 
     host: str
     severity: str
@@ -60,10 +63,11 @@ class Finding(NamedTuple):
 
 
 def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
-    """Return what was found, errors first, then by host.
+    """Return the findings, errors first, then by host.
 
-    :param answers: {host: the result of _host_check, with ``unreached``, sentences about other hosts that its SSH does not reach, ``lacking``
-        and ``names`` of its second look, and ``migration_address``}. Instead of a result it may have ``problem``, why there is none.
+    :param answers: {host: the result of _host_check, with ``unreached``, sentences about other
+        hosts that its SSH does not reach, ``lacking`` and ``names`` of its second look, and
+        ``migration_address``}. Without a result, ``problem`` has the reason.
     """
     hosts, found = {}, []
     for name, answer in answers.items():
@@ -85,10 +89,12 @@ def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
 
 
 def recorded(hosts: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
-    """Return what can be found without a question to a host, by what the store has of all hosts.
+    """Return the findings that need no question to a host, from the records of all hosts in the
+    store.
 
-    :param hosts: {host: hypervisor_version, libvirt_version, host_uuid, hostname, addresses (None where they were not read),
-        migration_address, missing_drivers, and further, pairs of what was found and a remedy}.
+    :param hosts: {host: hypervisor_version, libvirt_version, host_uuid, hostname, addresses (None
+        if they were not read), migration_address, missing_drivers, and further, pairs of a finding
+        and a remedy}.
     """
     found = [*_versions(hosts), *_same_machine(hosts)]
     for name, host in hosts.items():
@@ -110,7 +116,7 @@ def _address(value: Any) -> str | None:
 
 
 def sentences(found: Sequence[Finding]) -> list[str]:
-    """Return a sentence for what was found, with its hosts, and its remedy."""
+    """Return a sentence for each finding, with its hosts and its remedy."""
     return [f"{_some(names)}: {what}. {remedy}." for (dummy, what, remedy), names in _places(found).items()]
 
 
@@ -122,7 +128,7 @@ def _places(found: Sequence[Finding]) -> dict[tuple[str, str, str], list[str]]:
 
 
 def lines(hosts: int, found: Sequence[Finding]) -> list[str]:
-    """Return the table for people: two lines for what was found places at some hosts."""
+    """Return the table for people: two lines for each finding, with its hosts."""
     if not found:
         return [f"{hosts} {'host' if hosts == 1 else 'hosts'} checked: nothing was found."]
     shown = []
@@ -238,7 +244,9 @@ def _own(name: str, host: Mapping[str, Any]) -> Iterable[Finding]:
 
 
 def _time_limits(name: str, host: Mapping[str, Any], given: Any) -> Iterable[Finding]:
-    """Options of migrations that contradict each other, and guests whose memory cannot go over in the time that a migration has."""
+    """Yield options of migrations that contradict each other, and guests with memory that cannot be
+    copied in the time of a migration.
+    """
     try:
         if not isinstance(given or {}, Mapping):
             raise DroverError("drover_migration is no mapping")
@@ -265,7 +273,9 @@ def _time_limits(name: str, host: Mapping[str, Any], given: Any) -> Iterable[Fin
 
 
 def _lacking(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
-    """What guests of some host use and another host does not have: they can not move there."""
+    """Yield the things that guests of some host use and another host does not have: they cannot
+    move there.
+    """
     for has, uses, what, remedy in _USED:
         users: dict[str, list[str]] = {}
         for host in hosts.values():
@@ -284,7 +294,9 @@ def _lacking(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
 
 
 def _advice(has: str, name: str, host: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return what to do first where a host lacks the driver of what it lacks; None where it has the driver."""
+    """Return the first remedy if a host lacks the driver of a missing thing; None if it has the
+    driver.
+    """
     for each in host.get("missing_drivers") or ():
         if each["driver"] == _DRIVER.get(has):
             return drivers.remedy(each)
@@ -294,7 +306,7 @@ def _advice(has: str, name: str, host: Mapping[str, Any], hosts: Mapping[str, Ma
 
 
 def _secrets_unknown(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
-    """Secrets that guests use, and of which a host does not tell if they have a value."""
+    """Yield the secrets that guests use, if a host does not report whether they have a value."""
     used = {each for host in hosts.values() for guest in host["guests"] for each in _names(guest, "secrets") or ()}
     for name, host in hosts.items():
         for each in sorted(used.intersection(host.get("secrets_unknown") or ())):
@@ -312,7 +324,7 @@ def _some(guests: Iterable[str]) -> str:
 
 
 def _cpus(hosts: Mapping[str, Mapping[str, Any]], answers: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
-    """Guests that a host's CPU cannot run."""
+    """Yield the hosts with a CPU that cannot run guests of other hosts."""
     for name in hosts:
         lacking = answers[name].get("lacking")
         if not isinstance(lacking, list) or not lacking:
@@ -328,7 +340,7 @@ def _cpus(hosts: Mapping[str, Mapping[str, Any]], answers: Mapping[str, Mapping[
 
 
 def _same_machine(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
-    """Hosts that libvirt takes for one: it refuses a migration between them."""
+    """Yield the hosts that libvirt takes for one: it refuses a migration between them."""
     for key, what, remedy in (
         ("host_uuid", "host uuid", "Give each its own host_uuid in libvirtd.conf (virtqemud.conf), and restart the daemon"),
         ("hostname", "host name", "Give each its own host name: hostnamectl set-hostname, and restart libvirt's daemon"),
@@ -353,7 +365,7 @@ def _same_machine(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
 
 
 def _migration_addresses(hosts: Mapping[str, Mapping[str, Any]], answers: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
-    """Addresses to which hosts receive migrations, as other hosts see them."""
+    """Yield the addresses for incoming migrations that are wrong for other hosts."""
     for name, host in hosts.items():
         given = answers[name].get("migration_address")
         address = given or host.get("hostname")
@@ -389,7 +401,9 @@ def _address_problems(looked: Any, own: Sequence[Any], severity: str) -> Iterabl
 
 
 def _versions(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
-    """Hosts with an older QEMU than others: guests that were started with a newer one may not move there."""
+    """Yield the hosts with an older QEMU or libvirt than others: guests that were started with a
+    newer one may not move there.
+    """
     for key, what in (("hypervisor_version", "QEMU"), ("libvirt_version", "libvirt")):
         known = {name: host[key] for name, host in hosts.items() if isinstance(host.get(key), int)}
         newest = max(known.values(), default=0)
@@ -408,7 +422,7 @@ def _version(number: int) -> str:
 
 
 def _security(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
-    """Hosts whose security driver is another than that of most."""
+    """Yield the hosts with another security driver than most hosts."""
     drivers = {name: " and ".join(host["security"]) or "none" for name, host in hosts.items()}
     kinds = sorted(set(drivers.values()))
     if len(kinds) < 2:

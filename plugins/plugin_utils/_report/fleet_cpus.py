@@ -15,9 +15,9 @@ EMPTY = "No CPU of the fleet is kept: the first instance with cpu: fleet makes i
 
 
 def fleet_cpus_lines(cpus: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Write two lines for each CPU, and one for each host that lacks something of it.
+    """Return two lines for each CPU, and one for each host that lacks features of it.
 
-    :param cpus: as FleetCpus.listing() returns them.
+    :param cpus: the result of FleetCpus.listing().
     """
     lines = []
     for each in cpus:

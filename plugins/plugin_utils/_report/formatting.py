@@ -9,11 +9,12 @@ import datetime
 import functools
 from collections.abc import Mapping, Sequence
 
-#: From this much on the next larger unit is used.
+#: The amount from which on the next larger unit is used.
 _NEXT = 1024
-#: The units of counts, and those of sizes that the store has in MiB and in GiB.
+#: The units of counts, and of sizes that the store has in MiB and in GiB.
 COUNT, MEMORY, DISK = ("",), ("MiB", "GiB", "TiB", "PiB"), ("GiB", "TiB", "PiB")
-#: Control characters, and those that turn the direction of what follows them, are shown as an unknown character.
+#: Control characters, and characters that turn the direction of the following text, are shown as an
+#: unknown character.
 _HIDDEN = dict.fromkeys(
     [*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"
 ) | {0x9: " ", 0xA: " ", 0xD: " "}
@@ -37,22 +38,22 @@ def count(value: int, word: str) -> str:
 
 
 def size(value: float) -> str:
-    """A part of a size in three digits: ``2``, ``1.95``, ``63.5``, ``252``."""
+    """Write a size in three digits, without its unit: ``2``, ``1.95``, ``63.5``, ``252``."""
     return _rounded(value, 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0)
 
 
 def memory(mib: float | None) -> str | None:
-    """Write MiB in the unit that suits: ``512 MiB``, ``63.5 GiB``."""
+    """Write MiB in a suitable unit: ``512 MiB``, ``63.5 GiB``."""
     return _sized(mib, MEMORY)
 
 
 def disk(gib: float | None) -> str | None:
-    """Write GiB in the unit that suits: ``20 GiB``, ``1.95 TiB``."""
+    """Write GiB in a suitable unit: ``20 GiB``, ``1.95 TiB``."""
     return _sized(gib, DISK)
 
 
 def disks(gib: float | None, pools: Mapping[str, int] | None) -> str | None:
-    """Write GiB beside those in further storage pools: ``20 GiB + 2 GiB san``."""
+    """Write GiB beside the GiB in further storage pools: ``20 GiB + 2 GiB san``."""
     if not pools:
         return disk(gib)
     parts = [disk(gib)] if gib else []
@@ -68,7 +69,7 @@ def _sized(value: float | None, units: Sequence[str]) -> str | None:
 
 
 def _exponent(value: float, units: Sequence[str]) -> int:
-    """Which of the units suits a value."""
+    """Return the position of a suitable unit for a value."""
     exponent = 0
     while exponent < len(units) - 1 and abs(value) >= _NEXT ** (exponent + 1):
         exponent += 1
@@ -76,7 +77,9 @@ def _exponent(value: float, units: Sequence[str]) -> int:
 
 
 def share(used: float | None, capacity: float | None, units: Sequence[str] = COUNT) -> str | None:
-    """What is used of a capacity, in the unit that suits the capacity: ``87/128 67%``, ``201/252 GiB 79%``; None without a capacity."""
+    """Write the used part of a capacity, in a suitable unit for the capacity: ``87/128 67%``,
+    ``201/252 GiB 79%``; None without a capacity.
+    """
     if not capacity and not used:
         return None
     capacity = capacity or 0
@@ -133,7 +136,7 @@ def duration(seconds: float | None) -> str | None:
 
 
 def age(seconds: float) -> str:
-    """Write how long ago something was: ``less than a minute``, ``4 min``, ``3 h``, ``2 days``."""
+    """Write the time since an event: ``less than a minute``, ``4 min``, ``3 h``, ``2 days``."""
     for unit, size, least in (("days", 86400, 2), ("h", 3600, 2), ("min", 60, 1)):
         if seconds >= least * size:
             return f"{int(seconds // size)} {unit}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When a fleet is full, in sentences. Data in, data out."""
+"""Sentences on the day on which a fleet is full. Data in, data out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._common.resource_classes import words_of
 from .._records.history import Growth
 from . import formatting
 
-#: What people call a class, and how they write an amount of it.
+#: The name of a class for people, and the form of its amounts.
 _WORDS = {"VCPU": ("vCPU", formatting.number), "MEMORY_MB": ("Memory", formatting.memory), "DISK_GB": ("Disk", formatting.disk)}
 
 

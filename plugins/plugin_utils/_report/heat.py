@@ -11,24 +11,25 @@ from typing import Any
 from .._common.errors import natural
 from . import formatting
 
-#: From so many percent on a host is in the next band.
+#: The percentages from which on a host is in the next band.
 BANDS = (50, 70, 85, 95)
-#: What a cell can show: its letter in the page, and its label.
+#: The figures of a cell: the letter in the page, and the label.
 SHOWN = (("f", "fullest"), ("v", "vCPU"), ("m", "memory"), ("d", "disk"), ("p", "physical use"))
 _LETTERS = {"vcpus": "v", "memory_mb": "m", "disk_gb": "d"}
 
 
 def band(percent: int | None) -> int | None:
-    """Return the band of a percentage, 0 to 4; None where nothing is known."""
+    """Return the band of a percentage, 0 to 4; None if the percentage is unknown."""
     return None if percent is None else sum(percent >= each for each in BANDS)
 
 
 def heat_map(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Group hosts by zone; one group without a zone where no host has any.
+    """Group hosts by zone; one group without a zone if no host has any.
 
-    :param hosts: those of the view.
-    :returns: dicts zone, hosts [{host, id, kind, percents, bands, text}] by name, counts [(band, hosts)] of the fullest figure from the
-        fullest band on, and kinds [(kind, hosts)] of those that are not well. percents and bands are dicts by the letters of SHOWN.
+    :param hosts: the hosts of the view.
+    :returns: dicts zone, hosts [{host, id, kind, percents, bands, text}] by name, counts [(band,
+        hosts)] of the fullest figure from the fullest band on, and kinds [(kind, hosts)] of the
+        hosts that are not well. percents and bands are dicts by the letters of SHOWN.
     """
     found: dict[str, list[Mapping[str, Any]]] = {}
     for host in sorted(hosts, key=lambda each: natural(each["host"])):
@@ -51,7 +52,7 @@ def _group(zone: str, hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _cell(host: Mapping[str, Any]) -> dict[str, Any]:
     percents: dict[str, int | None] = {"f": host["full"]}
     for each in host["figures"]:
-        # The fill of a shared pool says nothing about this host.
+        # The fill of a shared pool is not a property of this host.
         percents[_LETTERS[each["name"]]] = None if each["shared"] else each["percent"]
     physical = [each for each in host["figures"] if each["physical_percent"] is not None and not each["shared"]]
     percents["p"] = max((each["physical_percent"] for each in physical), default=None)
@@ -66,7 +67,9 @@ def _cell(host: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(host: Mapping[str, Any], physical: Sequence[Mapping[str, Any]]) -> str:
-    """Write all of a host in one line, the fullest first: ``kvm7: disk 97 %, memory 96 %, vCPU 77 %; physical memory 60 %; up``."""
+    """Write the figures of a host in one line, the fullest first: ``kvm7: disk 97 %, memory 96 %,
+    vCPU 77 %; physical memory 60 %; up``.
+    """
     figures = sorted((each for each in host["figures"] if each["percent"] is not None), key=lambda each: -each["percent"])
     parts = [
         ", ".join(f"{each['label']} {each['percent']} %{' (shared pool)' if each['shared'] else ''}" for each in figures)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who did what, for people."""
+"""The recorded actions and their users, for people."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from . import formatting
 from .text import align, shortened
 
 HEADINGS = ("WHEN", "WHAT", "INSTANCE", "HOST", "WHO", "WHY", "COMMAND")
-#: So many columns of a terminal have what was done and the reason; the data has them whole.
+#: The columns of a terminal for the action and for the reason; the data has the full texts.
 WIDEST = 48
 
 
 def history_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Rows of the store's actions.read(), one line each, or a sentence where there are none."""
+    """Return rows of the store's actions.read(), one line each, or a sentence if there are none."""
     if not rows:
         return ["Nothing was done, or it is older than what the store keeps."]
     return align(HEADINGS, [_row(each) for each in rows], optional=["COMMAND", "WHY"], name="INSTANCE")
 
 
 def who(row: Mapping[str, Any]) -> str:
-    """Name the person, and where the command was given: the job of AWX, or the controller."""
+    """Return the person, and the origin of the command: the job of AWX, or the controller."""
     job = row["job"] or {}
     if not job:
         return f"{row['user']} on {row['controller']}"
@@ -39,7 +39,7 @@ def _schedule(job: Mapping[str, str]) -> str | None:
 
 
 def where(row: Mapping[str, Any]) -> str | None:
-    """Name the host, of a move both."""
+    """Return the host, or both hosts of a move."""
     return f"{row['host']} -> {row['destination']}" if row["destination"] else row["host"]
 
 

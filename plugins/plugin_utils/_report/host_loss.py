@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many more instances of each size fit, now and after the loss of a host. Data in, data out."""
+"""The number of further instances of each size that fit, now and after the loss of a host. Data in,
+data out.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +14,22 @@ from typing import Any
 from .._common import resource_classes
 from .._common.errors import natural
 
-#: So many sizes are counted.
+#: The number of sizes that are counted.
 SIZES = 8
-#: So many hosts are named.
+#: The number of hosts that are named.
 HOSTS = 3
-#: What people call the amounts of an instance.
+#: The names of the amounts of an instance for people.
 LABELS = {"vcpus": "vCPU", "memory_mb": "memory", "disk_gb": "disk"}
 _KEYS = tuple(resource_classes.KEYS.values())
 
 
 def sizes(flavors: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Choose the requests that capacity is counted for: the flavors that most instances have, or else the most common size.
+    """Choose the requests to count capacity for: the flavors of the most instances, or without
+    flavors the most common size.
 
     :param flavors: dicts name, vcpus, memory_mb, disk_gb.
     :param instances: dicts with vcpus, memory_mb and disk_gb.
-    :returns: a list of dicts name and the sizes, and flavor where it is one.
+    :returns: a list of dicts name and the sizes, and flavor if it is one.
     """
     common = collections.Counter(tuple(each[key] for key in _KEYS) for each in instances)
     if flavors:
@@ -42,7 +45,7 @@ def sizes(flavors: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str,
 def left_behind(local: Mapping[str, int]) -> str:
     """Return the sentence about instances that have room elsewhere and cannot start there; empty if there are none.
 
-    :param local: by host, how many instances have disks that this host alone has.
+    :param local: by host, the number of instances with disks that only this host has.
     """
     first = sorted(local, key=lambda host: (-local[host], natural(host)))[:HOSTS]
     words = [f"{local[host]} on {host}" for host in first]
@@ -62,13 +65,14 @@ def left_of(count: int, total: int, host: str) -> str:
 
 
 def host_losses(wanted: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]], local: Mapping[str, int]) -> dict[str, Any]:
-    """Make the rows of the page, the smallest size first, and their verdict.
+    """Return the rows of the page, the smallest size first, and their verdict.
 
-    :param wanted: what sizes() returned.
-    :param local: as in left_behind().
-    :param answers: for each, what planner.capacity.plan_capacity returns.
-    :returns: a dict rows [{name, vcpus, memory_mb, disk_gb, total, short, loss}], verdict (a sentence), fatal (the hosts whose loss
-        the others cannot take). short is the label of the resource that most hosts run out of first, None where no host may take any.
+    :param wanted: the result of sizes().
+    :param local: the same as for left_behind().
+    :param answers: for each size, the result of planner.capacity.plan_capacity.
+    :returns: a dict rows [{name, vcpus, memory_mb, disk_gb, total, short, loss}], verdict (a
+        sentence), fatal (the hosts that the others cannot replace). short is the label of the
+        resource that most hosts run out of first, None if no host may take any.
     """
     rows = [
         {

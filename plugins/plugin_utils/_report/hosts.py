@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts as a table: what is allocated, what is free, and how old that is."""
+"""Hosts as a table: allocated and free amounts, and their age."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ UNITS = {"vcpus": formatting.COUNT, "memory_mb": formatting.MEMORY, "disk_gb": f
 
 
 def hosts_table(hosts: Sequence[Mapping[str, Any]], now: float) -> list[str]:
-    """Hosts by name, one line each, and what is free on those that take instances; a sentence where there are none.
+    """Return hosts by name, one line each, and the free amounts of the hosts that take instances; a
+    sentence if there are none.
 
-    :param hosts: dicts as the store's hosts.listing returns them: host, state (up or down), status
-        (enabled or disabled), maintenance, disabled_reason, down_reason, last_seen_up, zones, instances, nodes, and of
-        vcpus, memory_mb (MiB) and disk_gb (GiB) NAME_used and NAME_capacity, which is
-        (total - reserved) x ratio; labels; disk_pool, with which the disk is marked as shared. What is missing is
-        shown as ``-``; zones, labels and reasons that no host has are left out.
+    :param hosts: dicts from hosts.listing of the store: host, state (up or down), status (enabled
+        or disabled), maintenance, disabled_reason, down_reason, last_seen_up, zones, instances,
+        nodes, and for each of vcpus, memory_mb (MiB) and disk_gb (GiB) NAME_used and NAME_capacity,
+        which is (total - reserved) x ratio; labels; disk_pool, which marks the disk as shared. A
+        missing value is shown as ``-``; zones, labels and reasons that no host has are left out.
     :param now: seconds since 1970.
     """
     if not hosts:
@@ -39,7 +40,7 @@ def hosts_table(hosts: Sequence[Mapping[str, Any]], now: float) -> list[str]:
     rows = [_row(host, now) for host in ordered]
     shown = [at for at, name in enumerate(HEADINGS) if name not in ("ZONE", "LABELS", "REASON") or any(row[at] for row in rows)]
     headings, rows = [HEADINGS[at] for at in shown], [[row[at] for at in shown] for row in rows]
-    # What is free can be seen of what is used, and few have zones.
+    # The free amounts follow from the used ones, and few hosts have zones.
     optional = [each for each in ("LABELS", FREE, "ZONE") if each in headings]
     lines = align(headings, rows, right=NUMBERS, optional=optional)
     return lines + _free(hosts) + _restarts(ordered)
@@ -75,7 +76,7 @@ def _row(host: Mapping[str, Any], now: float) -> list[Any]:
 
 
 def _free(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is free on all hosts that take instances, each shared pool counted once."""
+    """Return the free amounts of all hosts that take instances, each shared pool counted once."""
     taking = [host for host in hosts if host.get("nodes") and takes_instances(host)]
     if len(hosts) < 2 or not taking:
         return []
@@ -84,7 +85,7 @@ def _free(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _amounts(free: Mapping[str, float], labels: Sequence[str] = ("", "", "")) -> str:
-    """``41, 51 GiB, 350 GiB``; what is allocated beyond a capacity is not free room."""
+    """Write free amounts such as ``41, 51 GiB, 350 GiB``; an overused resource has 0 free."""
     texts = ((name, text_of) for name, _label, text_of in FIGURES if name in free)
     words = [text_of(max(free[name], 0)) for name, text_of in texts]
     return ", ".join(f"{word} {label}".rstrip() for word, label in zip(words, labels))

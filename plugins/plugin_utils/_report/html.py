@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The HTML page: figures in, one text out, which loads nothing."""
+"""The HTML page: figures in, one text out. The page loads no other file."""
 
 from __future__ import annotations
 
@@ -29,36 +29,38 @@ from .heat import BANDS, SHOWN
 from .version import version
 
 FOLDER = os.path.join(os.path.dirname(__file__), "page")
-#: In a content security policy: nothing.
+#: The value in a content security policy that allows nothing.
 _NONE = "'none'"
-#: Where the runbooks are.
+#: The address of the runbooks.
 GUIDES = "https://github.com/drover-compute/drover.compute/blob/main/docs/"
-#: A fleet of more hosts or instances than this is in the page as text, and the script shows a part of it at a time: a browser needs
-#: seconds for a table of thousands of rows. Without a script the browser shows the whole table.
+#: A fleet with more hosts or instances than this is in the page as text, and the script shows a
+#: part of it at a time: a browser needs seconds for a table of thousands of rows. Without a script
+#: the browser shows the whole table.
 MOST_HOSTS = 500
 MOST_INSTANCES = 5000
-#: So many characters of these rows are in the page as they are; more are packed, and only a script shows them.
+#: The characters of these rows that are in the page as they are; more are packed, and only a script
+#: shows them.
 MOST_TEXT = 8_000_000
-#: The heat map of more hosts than this is folded.
+#: The heat map of more hosts than this is collapsed.
 MOST_CELLS = 1000
-#: So many lines of "Needs a look" are not folded.
+#: The lines of "Needs a look" that are not collapsed.
 LOOKS = 20
-#: What stands for None.
+#: The text for None.
 _NOTHING = "\u2013"
 #: The values of an instance in a row of a table, and the row.
 _CELLS = operator.itemgetter("uuid", "name", "state", "address", "vcpus", "memory", "disk", "server_group", "project")
 _ROW = '<tr id="i-%s"><th scope="row">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>'
-#: The paragraph that says when the page was written, and how old its content was then.
+#: The paragraph with the time of the page, and the age of its content at that time.
 _AGES = re.compile(rb'<p id="ages"[^>]*>.*?</p>', re.DOTALL)
 
 
 def page(view: Mapping[str, Any], at: float, fleet: str | None = None) -> bytes:
     """Write the page.
 
-    :param view: what conductor.report_data.read() returns.
+    :param view: the result of conductor.report_data.read().
     :param at: the time of the page, seconds since 1970.
     :param fleet: the name of the fleet.
-    :returns: bytes, the same for the same view, time and name.
+    :returns: bytes; equal for an equal view, time and name.
     """
     return _rendered(
         "page.html.j2",
@@ -76,8 +78,8 @@ def page(view: Mapping[str, Any], at: float, fleet: str | None = None) -> bytes:
 def simulation_page(found: Simulated, at: float, fleet: str | None = None) -> bytes:
     """Write the page of a simulation.
 
-    :param found: what _simulation.simulate.Question.answer() returns, with maps.
-    :param at, fleet: of page().
+    :param found: the result of _simulation.simulate.Question.answer(), with maps.
+    :param at, fleet: the same as for page().
     """
     before, after = found["before"], found["after"]
     return _rendered(
@@ -113,7 +115,7 @@ def _rendered(template: str, at: float, fleet: str | None, script: str | None = 
             most_cells=MOST_CELLS,
             style=markupsafe.Markup(style),
             script=markupsafe.Markup(code),
-            # What is in the page may be used, and nothing else: no script of a name that slipped through either.
+            # Only parts of the page itself are allowed, so a script in a name cannot run.
             security=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(code) if code else _NONE}; "
             "base-uri 'none'; form-action 'none'",
         )
@@ -122,7 +124,7 @@ def _rendered(template: str, at: float, fleet: str | None, script: str | None = 
 
 
 def differ(one: bytes, other: bytes) -> bool:
-    """Return whether two pages differ in more than their ages."""
+    """Return True if two pages differ in more than their ages."""
     return _AGES.sub(b"", one, count=1) != _AGES.sub(b"", other, count=1)
 
 
@@ -158,24 +160,27 @@ def _environment() -> jinja2.Environment:
 
 
 def _name(text: str | None) -> Any:
-    """Write text of people, kept from turning the direction of what stands beside it; most of it cannot.
+    """Write text of people, isolated so that it cannot turn the direction of the text beside it;
+    most texts cannot.
 
-    A function and no macro, as a large page has hundreds of thousands.
+    It is a function and not a macro, because a large page has hundreds of thousands of calls.
     """
     return text if text is None or text.isascii() else markupsafe.Markup(f"<bdi>{markupsafe.escape(formatting.clean(text))}</bdi>")
 
 
 def _instance_rows(instances: Iterable[Mapping[str, Any]]) -> Any:
-    """Write the rows of a table of instances; no macro, as a large page has hundreds of thousands of values there."""
+    """Write the rows of a table of instances; not a macro, because a large page has hundreds of
+    thousands of values there.
+    """
     rows = list(map(_CELLS, instances))
     values = list(itertools.chain.from_iterable(rows))
-    # Looked at together, which is faster than one by one: nearly all of them are written as they are.
+    # One check of all values is faster than a check of each: nearly all of them need no change.
     cells = [_NOTHING if each is None else each for each in values] if _is_plain("".join(map(str, values))) else map(_cell, values)
     return markupsafe.Markup("\n".join([_ROW] * len(rows)) % tuple(cells))
 
 
 def _map_cells(cells: Iterable[Mapping[str, Any]], linked: bool) -> Any:
-    """Write the cells of a heat map; no macro, as a large page has tens of thousands.
+    """Write the cells of a heat map; not a macro, because a large page has tens of thousands.
 
     :param linked: whether the page has a row for each host.
     """
@@ -192,7 +197,9 @@ def _map_cells(cells: Iterable[Mapping[str, Any]], linked: bool) -> Any:
 
 
 def _figure(each: Mapping[str, Any]) -> Any:
-    """Write a bar, above what is allocated of the capacity, below the physical use, and beside it a text that says the same; no macro, as above."""
+    """Write a bar and a text with the same figures beside it; not a macro, as above. The upper part
+    of the bar is the allocated part of the capacity, the lower part the physical use.
+    """
     percent, physical, name = each["percent"], each["physical_percent"], _value(each["name"])
     parts = []
     if percent is not None or physical is not None:
@@ -220,24 +227,24 @@ def _figure(each: Mapping[str, Any]) -> Any:
 
 
 def _value(value: Any) -> str:
-    """Write a value as the templates do."""
+    """Write a value in the form of the templates."""
     if isinstance(value, int):
         return str(value)
     return str(markupsafe.escape(_finalize(value)))
 
 
 def _is_plain(text: str) -> bool:
-    """Tell whether a text is in the page as it is."""
+    """Return True if a text needs no change for the page."""
     return text.isascii() and text.isprintable() and str(markupsafe.escape(text)) == text
 
 
 def _cell(value: Any) -> str:
-    """Write a value as the templates do, and text as a name."""
+    """Write a value in the form of the templates, and text as a name."""
     return _value(_name(value) if isinstance(value, str) else value)
 
 
 def _packed(text: str) -> str:
-    """Compress text, the same for the same text, for the script of the page."""
+    """Compress text for the script of the page; equal texts give equal results."""
     # Level 9 takes three times as long, for two percent.
     return base64.b64encode(gzip.compress(text.encode("utf-8"), 7, mtime=0)).decode("ascii")
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One instance for people: where it is, how to reach it, and where it was."""
+"""One instance for people: its host, the ways to reach it, and its former hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .._common.errors import node_label
 from . import formatting
 from .text import align
 
-#: A name that both shells, and virsh, take for the name of a domain.
+#: A name that both shells and virsh accept as the name of a domain.
 _SAFE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
@@ -23,7 +23,8 @@ def console(instance: Mapping[str, Any], variables: Mapping[str, Any]) -> str | 
     """Write the command that opens the serial console of an instance; None for an instance on no host.
 
     :param instance: with name, uuid, host and uri.
-    :param variables: of its host in the inventory, for ansible_host, ansible_user and ansible_port.
+    :param variables: the variables of its host in the inventory: ansible_host, ansible_user and
+        ansible_port.
     """
     if instance["host"] is None or not instance["uri"]:
         return None
@@ -41,13 +42,14 @@ def instance_lines(
     now: float,
     label: Callable[[str, str | None], str] = node_label,
 ) -> list[str]:
-    """Show an instance.
+    """Return the lines about an instance.
 
-    :param instance: of the store's instances.listing(), with addresses, uri, flavor, nodes and migrations (its newest ones).
-    :param host: the state of its host, of hosts.states().
+    :param instance: a row of the store's instances.listing(), with addresses, uri, flavor, nodes
+        and migrations (its newest ones).
+    :param host: the state of its host, from hosts.states().
     :param command: see console().
     :param now: seconds since 1970.
-    :param label: names a host and a node for people.
+    :param label: the function that names a host and a node for people.
     """
     disk = formatting.disks(instance["disk_gb"], instance.get("pool_disks"))
     sizes = f"{instance['vcpus']} vCPU, {formatting.memory(instance['memory_mb'])} memory, {disk} disk"
@@ -101,7 +103,7 @@ def _migrations(newest: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _definition(instance: Mapping[str, Any]) -> str | None:
-    """Return which definition an instance was built of, where its own name does not say that."""
+    """Return the definition of an instance if it differs from the instance's own name."""
     project, _slash, name = (instance["definition"] or "").partition("/")
     if name in ("", instance["name"]) and project == (instance["project"] or ""):
         return None

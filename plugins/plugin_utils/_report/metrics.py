@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The figures of a fleet as OpenMetrics. Data in, data out.
 
-All are gauges: they are read from the store at one moment, by whichever controller. So the text is the same in the older format of Prometheus,
-which the textfile collector of node_exporter and the Pushgateway read.
+All are gauges: any controller reads them from the store at one moment. So the text is the same in
+the older format of Prometheus, which the textfile collector of node_exporter and the Pushgateway
+read.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ try:
 except ImportError:
     GaugeMetricFamily = None  # type: ignore[assignment,misc]  # require() says that it is missing
 
-#: The states of a host that exclude each other, as the report has them.
+#: The exclusive states of a host, as in the report.
 KINDS = {"well": "up", "down": "down", "maintenance": "maintenance", "disabled": "disabled", "unreported": "unreported"}
 
 _TIME = re.compile(rb"^drover_metrics_timestamp_seconds .*$", re.MULTILINE)
@@ -33,7 +34,7 @@ Sample = tuple[Sequence[str], float]
 def text(figures: Mapping[str, Any]) -> bytes:
     """Write figures as OpenMetrics.
 
-    :param figures: what conductor.metrics_data.read() returns.
+    :param figures: the result of conductor.metrics_data.read().
     :raises DroverError: prometheus_client is not installed.
     """
     require("prometheus_client", GaugeMetricFamily)
@@ -43,7 +44,7 @@ def text(figures: Mapping[str, Any]) -> bytes:
 
 
 def differ(one: bytes, other: bytes) -> bool:
-    """Return whether two texts differ in more than their time."""
+    """Return True if two texts differ in more than their time."""
     return _TIME.sub(b"", one) != _TIME.sub(b"", other)
 
 

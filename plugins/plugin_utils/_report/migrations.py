@@ -10,16 +10,16 @@ from typing import Any
 
 from . import formatting
 
-#: So many days of migrations are drawn.
+#: The number of days of migrations in the picture.
 DAYS = 30
-#: Where their bars stand.
+#: The y coordinate of the foot of their bars.
 HEIGHT = 106
 ENDED_WELL = ("completed", "confirmed", "done")
 UNDER_WAY = ("accepted", "running", "finished")
-#: A person, or a check before the move, wanted it so.
+#: A person, or a check before the move, requested this.
 UNDONE = ("cancelled", "reverted")
 OUTCOMES = ("well", "open", "undone", "failed")
-#: The words of people for the types.
+#: The names of the types for people.
 TYPES = {"live-migration": "live", "migration": "cold"}
 
 
@@ -45,8 +45,9 @@ def days(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Count migrations by day, up to the newest.
 
     :param rows: dicts day, status, count.
-    :returns: a dict days [{day, date, each of OUTCOMES, total, x, bars [{outcome, y, height}]}], most (on one day) and
-        dropped (how many are older); bars are drawn in a picture 360 wide, upwards from HEIGHT.
+    :returns: a dict days [{day, date, each of OUTCOMES, total, x, bars [{outcome, y, height}]}],
+        most (on one day) and dropped (the number of older ones); bars are drawn in a picture 360
+        wide, upwards from HEIGHT.
     """
     if not rows:
         return {"days": [], "most": 0, "dropped": 0}

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A file that a playbook writes for people or programs: read as it is, and replaced as a whole."""
+"""A file that a playbook writes for people or programs: it is read unchanged, and replaced as a
+whole.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ from .._common.errors import DroverError
 class OutputFile:
     """A file on the controller.
 
-    :param what: what it is, for messages. variable: that names it. path: where it is.
-    :param mode: of a new file; one that is there keeps its mode.
+    :param what: the name of the file for messages. variable: the variable that names it. path: its
+        path.
+    :param mode: the mode of a new file; an existing file keeps its mode.
     """
 
     def __init__(self, what: str, variable: str, path: str, mode: int) -> None:
@@ -25,9 +28,9 @@ class OutputFile:
         self.path = os.path.abspath(os.path.expanduser(path))
 
     def read(self) -> bytes:
-        """Read the file; empty where there is none.
+        """Read the file; empty if there is none.
 
-        :raises DroverError: it cannot be read, is no regular file, or there is no folder for it.
+        :raises DroverError: it cannot be read, is not a regular file, or its folder does not exist.
         """
         folder = os.path.dirname(self.path)
         if not os.path.isdir(folder):
@@ -49,7 +52,7 @@ class OutputFile:
 
         :raises DroverError: the disk is full, or the folder may not be written.
         """
-        # What a link points to, so that the link stays one.
+        # The target of a link is replaced, so that the link stays.
         temporary, target = None, os.path.realpath(self.path)
         try:
             mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else self._mode

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where instances would go, and how many fit, as lines of text."""
+"""The hosts for instances, and the number of instances that fit, as lines of text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORDS = {"VCPU": "vCPUs", "PCPU": "dedicated CPUs", "MEMORY_MB": "memory", "DIS
 
 
 def schedule_lines(selections: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Show selections: the host of each instance, and its alternates."""
+    """Return the lines of selections: the host of each instance, and its alternates."""
     if not selections:
         return ["There is nothing to schedule."]
     label = _labels(part for each in selections for part in (each, *each["alternates"]))
@@ -30,14 +30,18 @@ def schedule_lines(selections: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _why(selection: Mapping[str, Any]) -> list[str]:
-    """Return why the host of a selection is the best, in a few words; nothing where it has no explanation."""
+    """Return why the host of a selection is the best, in a few words; nothing without an
+    explanation.
+    """
     top = (selection.get("explanation") or {}).get("top") or []
     chosen = [each for each in top if _place(each) == _place(selection)]
     return [", ".join(reasons(chosen[0], top)) or "no weigher prefers another host"] if chosen else []
 
 
 def capacity_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Show how many more instances fit; of a single flavor or request also on which hosts."""
+    """Return the lines about the number of further instances that fit; for a single flavor or
+    request also by host.
+    """
     if not found:
         return ["There is nothing to count."]
     rows = [[each["name"], each["total"], _word(each["short"]), after_loss(each["with_loss"])] for each in found]
@@ -57,7 +61,9 @@ def _rejection(each: Mapping[str, Any]) -> str | None:
 
 
 def after_loss(loss: Mapping[str, Any] | None) -> str | None:
-    """Say how many more fit after the worst loss; None where it was not counted."""
+    """Return the number of further instances that fit after the worst loss, as a clause; None if it
+    was not counted.
+    """
     if loss is None:
         return None
     if not loss["survives"]:

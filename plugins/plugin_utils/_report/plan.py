@@ -12,9 +12,9 @@ from .._common.errors import DroverError, natural
 from . import formatting
 from .view import FIGURES
 
-#: So many hosts are drawn, those on which most changes.
+#: The number of hosts in the picture: the hosts with the most changes.
 DRAWN = 24
-#: How far the rows of the picture are apart.
+#: The distance of the rows of the picture.
 ROW = 50
 _KINDS = (
     ("rolling", "batches", "Rolling maintenance"),
@@ -26,14 +26,15 @@ _KINDS = (
 
 
 def plan_view(plan: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]], instances: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the page shows of a plan.
+    """Return the parts of the page about a plan.
 
-    :param plan: a mapping as drain_plan, rebalance_plan, home_plan or rolling_plan returns it.
-    :param instances: rows of the store's instances.listing(), for what a plan does not say of them.
-    :returns: a dict: kind, title, facts [(label, text)], hosts [{host, instances, figures}] each with before and
-        after, drawing (see drawing()), moves, batches, shutdowns, staying (what does not move and why), blocked
-        (hosts), stale (sentences: where the plan and the store differ).
-    :raises DroverError: the mapping is no plan.
+    :param plan: a mapping that drain_plan, rebalance_plan, home_plan or rolling_plan returns.
+    :param instances: rows of the store's instances.listing(), for values that a plan does not have.
+    :returns: a dict: kind, title, facts [(label, text)], hosts [{host, instances, figures}] each
+        with before and after, drawing (see drawing()), moves, batches, shutdowns, staying
+        (instances that do not move, with reasons), blocked (hosts), stale (sentences on differences
+        of the plan and the store).
+    :raises DroverError: the mapping is not a plan.
     """
     kind, title = _kind(plan)
     known = {each["uuid"]: each for each in instances}
@@ -125,7 +126,9 @@ def _notes(plan: Mapping[str, Any]) -> list[str]:
 
 
 def _changed(moves: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The hosts that moves leave or reach, in the order of the page, with what is on them before and after."""
+    """Return the hosts that moves leave or reach, in the order of the page, with their amounts
+    before and after.
+    """
     delta: dict[str, dict[str, Any]] = {}
     for move in moves:
         for name, sign in ((move["from_host"], -1), (move["host"], 1)):
@@ -142,7 +145,7 @@ def _before_and_after(name: str, delta: Mapping[str, Any], host: Mapping[str, An
     figures = []
     for number, (figure, label, text_of) in enumerate(FIGURES):
         now = host["figures"][number] if host else {"used": 0, "capacity": 0, "shared": False}
-        # What lies on a shared pool stays where it is.
+        # Disks on a shared pool stay there.
         after = now["used"] + (0 if now["shared"] else delta[figure])
         figures.append(
             {
@@ -192,9 +195,10 @@ def _stale(moves: Sequence[Mapping[str, Any]], known: Mapping[str, Mapping[str, 
 
 
 def drawing(moves: Sequence[Mapping[str, Any]], hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Where the bars and the lines between them are, in units of a picture 360 wide.
+    """Return the positions of the bars and of the lines between them, in units of a picture 360
+    wide.
 
-    :param hosts: dicts with host, before and after: the shares of its memory that are taken (percent).
+    :param hosts: the changed hosts, from _changed().
     :returns: a dict: height; rows [{host, y, before, after}], the shares of memory (percent); lines [{from_host,
         host, count, path, width, y}]; left_out, the number of hosts that are not drawn.
     """

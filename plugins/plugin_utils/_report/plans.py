@@ -27,19 +27,21 @@ from .._records.plans import (
 from .formatting import duration, memory
 from .text import SIZES, align, sizes
 
-#: How a rate is known, in words.
+#: The origin of a rate, in words.
 BASES = {
     BETWEEN_HOSTS: "measured over {} between these hosts",
     FLEET: "measured over {} of the fleet",
     CONFIGURED: "the limit bandwidth_mib",
     ASSUMED: "assumed",
 }
-#: So many names a list of a line has; the moves of the plan have all.
+#: The maximum of names in the list of a line; the moves of the plan have all.
 SHOWN = 10
 
 
 def drain_lines(plan: DrainPlan) -> list[str]:
-    """Show a drain: the moves, the instances that are shut down, and those that cannot move."""
+    """Return the lines of a drain: the moves, the instances that are shut down, and the instances
+    that cannot move.
+    """
     moves, unmovable = plan["moves"], plan["unmovable"]
     several = len(plan["hosts"]) > 1
     down = _down(plan.get("down") or (), "Only a host that answers can be drained; drover.compute.evacuate is for a dead one.")
@@ -109,7 +111,9 @@ def _stays(each: UnmovableInstance, several: bool) -> str:
 
 
 def estimate_lines(plan: DrainPlan | RebalancePlan | HomePlan) -> list[str]:
-    """Show how long moves are expected to take, by which rates, and what is not known of that; nothing without moves."""
+    """Return the lines about the expected time of moves, the rates, and the unknown parts; nothing
+    without moves.
+    """
     moves: Sequence[PlannedMove] = plan["moves"]
     if not moves:
         return []
@@ -140,7 +144,7 @@ def estimate_lines(plan: DrainPlan | RebalancePlan | HomePlan) -> list[str]:
 
 
 def _rates(parts: Sequence[tuple[str, Copying]]) -> str:
-    """Say how fast something is copied, and how that is known: ``at 96 MiB/s, measured over 12 moves``."""
+    """Return the rates of a copy with their origin: ``at 96 MiB/s, measured over 12 moves``."""
     found = []
     for basis, words in BASES.items():
         rates = sorted(round(each["rate"]) or 1 for _hosts, each in parts if each["basis"] == basis)
@@ -153,7 +157,7 @@ def _rates(parts: Sequence[tuple[str, Copying]]) -> str:
 
 
 def rolling_lines(plan: RollingPlan) -> list[str]:
-    """Show a rolling plan: the batches, and the hosts in none of them."""
+    """Return the lines of a rolling plan: the batches, and the hosts in none of them."""
     batches, blocked = plan["batches"], plan["blocked"]
     count = sum(len(batch) for batch in batches)
     lines = [f"{count} host{'' if count == 1 else 's'} in {len(batches)} batch{'' if len(batches) == 1 else 'es'}."]
@@ -169,7 +173,9 @@ def rolling_lines(plan: RollingPlan) -> list[str]:
 
 
 def rebalance_lines(plan: RebalancePlan) -> list[str]:
-    """Show a rebalance: the score, the moves with their gains, and why there are no more."""
+    """Return the lines of a rebalance: the score, the moves with their gains, and the reason why
+    there are not more.
+    """
     moves = plan["moves"]
     lines = [f"Score {plan['score_before']:.4f}, {plan['score_after']:.4f} after {_moves(moves)}."]
     if moves:
@@ -201,12 +207,12 @@ def rebalance_lines(plan: RebalancePlan) -> list[str]:
 
 
 def _gain(gain: float) -> str:
-    """Show a gain, which is small where there are many hosts."""
+    """Write a gain, which is small in a large fleet."""
     return f"{gain:.4f}" if gain >= 0.001 else f"{gain:.6f}"
 
 
 def home_lines(plan: HomePlan) -> list[str]:
-    """Show the way home after a maintenance."""
+    """Return the lines of the way home after a maintenance."""
     lines = [f"{_moves(plan['moves'])} home.".capitalize()]
     lines.extend(f"  {each['name']}: {each['from_host']} -> {each['host']}" for each in plan["moves"])
     lines.extend(estimate_lines(plan))
@@ -215,7 +221,9 @@ def home_lines(plan: HomePlan) -> list[str]:
 
 
 def evacuation_lines(host: str, plan: EvacuationPlan) -> list[str]:
-    """Show where the instances of a dead host are started, in the order of their priorities."""
+    """Return the lines about the new hosts of the instances of a dead host, in the order of their
+    priorities.
+    """
     restarts = plan["restarts"]
     if not restarts:
         return [f"No instance of {host} is to be restarted."]
@@ -243,12 +251,12 @@ def _how(move: DrainMove) -> str:
 
 
 def _stops(move: PlannedMove) -> bool:
-    """Tell whether an instance is shut down for its move."""
+    """Return True if an instance is shut down for its move."""
     return not move["live"] and move["state"] in LIVE_STATES
 
 
 def _names(names: Sequence[str]) -> str:
-    """Join names; of many only the first."""
+    """Join names; a long list only shows the first ones."""
     more = len(names) - SHOWN
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:SHOWN])} and {more} more"
 

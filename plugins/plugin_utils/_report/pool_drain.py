@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lines and sentences of a drain of a storage pool: its plan, what cannot move, and its end."""
+"""The lines and sentences of a drain of a storage pool: its plan, the disks that cannot move, and
+its end.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def lines(pool: str, hosts: Sequence[str], moves: Sequence[Mapping[str, Any]], s
 
 
 def cannot_move(pool: str, staying: Sequence[Mapping[str, Any]]) -> str:
-    """Say what cannot leave a pool, why, and what to do."""
+    """Return the sentences about things that cannot leave a pool, with reasons and remedies."""
     reasons = " ".join(named_reason(each) for each in staying)
     return (
         f"{len(staying)} of what is in the storage pool {pool} cannot move, so nothing was changed. {reasons} Correct that, or have the others moved "
@@ -60,7 +62,7 @@ def cannot_move(pool: str, staying: Sequence[Mapping[str, Any]]) -> str:
 
 
 def named_reason(each: Mapping[str, Any]) -> str:
-    """Say why something stays, and the way out."""
+    """Return the reason why a thing stays, and the remedy."""
     return f"{_named(each)}: {each['reason'].rstrip('.')}. Way out: {each['way_out']}."
 
 
@@ -69,9 +71,9 @@ def _named(each: Mapping[str, Any]) -> str:
 
 
 def ending(pool: str, host: str, files: Sequence[Mapping[str, Any]]) -> str:
-    """Say that a pool is empty on a host.
+    """Return the sentence that a pool is empty on a host.
 
-    :param files: what is there all the same, dicts path and reason (or None).
+    :param files: the files that are still there, dicts path and reason (or None).
     """
     end = f"The storage pool {pool} of {host} is empty of disks, and gets nothing new. Bring it back with drover.compute.undrain."
     if not files:
@@ -81,7 +83,7 @@ def ending(pool: str, host: str, files: Sequence[Mapping[str, Any]]) -> str:
 
 
 def not_empty(pool: str, host: str, needed: Sequence[Mapping[str, Any]], doubts: Sequence[str], said: Sequence[str]) -> str:
-    """Say what is in a pool that was not emptied.
+    """Return the sentences about the files in a pool that was not emptied.
 
     :param needed: dicts path and reason. doubts, said: sentences.
     """

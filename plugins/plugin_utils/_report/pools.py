@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Storage pools of a host as a table: what is promised, and what is physically used."""
+"""Storage pools of a host as a table: promised amounts and physical use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUMBERS = ("PROMISED", "IN USE")
 
 
 def pools_table(pools: Sequence[ListedPool]) -> list[str]:
-    """Return a table with a line for each pool; nothing where there is none."""
+    """Return a table with a line for each pool; nothing without a pool."""
     if not pools:
         return []
     rows = []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Projects as a table: what each uses, and its limits."""
+"""Projects as a table: the use and the limits of each."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _UNITS = {"ram": formatting.MEMORY, "MEMORY_MB": formatting.MEMORY, "DISK_GB": f
 def projects_view(quotas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Make the cells of a table of projects.
 
-    :param quotas: what placement.quotas.listing() returns.
-    :returns: a dict: names (of the limits, one for each column), rows (project, cells: text for each name; full: the limits that are
-        reached).
+    :param quotas: the result of placement.quotas.listing().
+    :returns: a dict: names (of the limits, one for each column), rows (project, cells: text for
+        each name; full: the limits that are reached).
     """
     names = list(dict.fromkeys(each["resource"] for quota in quotas for each in quota["resources"]))
     rows = []
@@ -36,7 +36,7 @@ def projects_view(quotas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def projects_table(view: Mapping[str, Any], indent: str = "") -> list[str]:
     """Write a table of projects, one line each; a sentence if there is none.
 
-    :param view: what projects_view() returns.
+    :param view: the result of projects_view().
     """
     if not view["rows"]:
         return [EMPTY]
@@ -45,7 +45,7 @@ def projects_table(view: Mapping[str, Any], indent: str = "") -> list[str]:
 
 
 def _cell(each: Mapping[str, Any]) -> str | None:
-    """Write what is used, and the limit where there is one: ``8 of 10``."""
+    """Write the used amount, and the limit if there is one: ``8 of 10``."""
     units = _UNITS.get(each["resource"])
     used, limit = (_amount(each[key], units) for key in ("in_use", "limit"))
     return used if limit is None else f"{used} of {limit}"

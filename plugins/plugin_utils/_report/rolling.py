@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a rolling maintenance says: how far it has come, and why it goes on or stops."""
+"""The messages of a rolling maintenance: its progress, and the reason to continue or stop."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .._records.hosts import ListedHost
 from .._records.outcomes import MaintainedHost, RollingRecord
 from .._records.plans import BlockedHost
 
-#: The words for stages at which a host has not stopped.
+#: The words for the stages of a host that has not stopped.
 STAGES = {"done": "done", "waiting": "not begun"}
 
 
 def host_state(record: RollingRecord, known: ListedHost | None) -> MaintainedHost:
-    """Return a host as the report shows it.
+    """Return a host in the form of the report.
 
-    :param known: None where the store does not have the host any more.
+    :param known: None if the store does not have the host.
     """
     state, instances = "not in the store any more", 0
     if known is not None:
@@ -29,7 +29,7 @@ def host_state(record: RollingRecord, known: ListedHost | None) -> MaintainedHos
 
 
 def lines(states: Sequence[MaintainedHost], left_out: Sequence[BlockedHost]) -> list[str]:
-    """Return the report as lines: each host, and what to do where one is not done."""
+    """Return the report as lines: each host, and the next step if one is not done."""
     found = [_line(each) for each in states] + [f"{each['host']}: left out: {each['reason']}" for each in left_out]
     if any(each["stage"] != "done" for each in states):
         found.append(
@@ -41,9 +41,9 @@ def lines(states: Sequence[MaintainedHost], left_out: Sequence[BlockedHost]) -> 
 
 
 def goes_on(begun: list[str], left: list[str]) -> str:
-    """Say that an earlier run did not finish.
+    """Return the sentence that an earlier run did not finish.
 
-    :param begun: hosts that were begun with and are not done. left: all that are not done.
+    :param begun: hosts that were begun and are not done. left: all hosts that are not done.
     """
     return (
         f"Going on with a maintenance that was not finished: {', '.join(begun) or 'no host'} was begun with, "
@@ -52,9 +52,10 @@ def goes_on(begun: list[str], left: list[str]) -> str:
 
 
 def none_taken(seen: int, left_out: int) -> str:
-    """Say that no host is taken, and why.
+    """Return the sentence that no host is taken, with the reason.
 
-    :param seen: how many hosts were looked at. left_out: how many of them cannot be taken; their reasons follow.
+    :param seen: the number of hosts that were examined. left_out: the number of them that cannot be
+        taken; their reasons follow.
     """
     if not left_out:
         return "There is nothing to do: no host needs a reboot, or all are done."
@@ -63,7 +64,7 @@ def none_taken(seen: int, left_out: int) -> str:
 
 
 def refusal(left_out: Sequence[BlockedHost]) -> str:
-    """Say that nothing is begun, as hosts cannot be taken."""
+    """Return the sentence that nothing is begun, because hosts cannot be taken."""
     reasons = " ".join(said_once((each["host"], f"{each['host']}: {each['reason'].rstrip('.')}.") for each in left_out))
     return (
         f"{len(left_out)} of the hosts cannot be taken, so nothing was changed. {reasons} Correct that, or leave them out with "
@@ -72,7 +73,7 @@ def refusal(left_out: Sequence[BlockedHost]) -> str:
 
 
 def reboot_by_hand(host: str, what: str) -> str:
-    """Say how a host is rebooted that the run needs itself."""
+    """Return the way to reboot a host that the run itself needs."""
     return (
         f"{host} is drained and comes last, because it is {what}: this run would end with it. Reboot it now by systemctl reboot there, or from a controller "
         f"elsewhere: ansible-playbook drover.compute.power -e drover_host={host} -e drover_power_action=reboot. When it is back, give the command of this "
@@ -81,7 +82,7 @@ def reboot_by_hand(host: str, what: str) -> str:
 
 
 def unfinished(waiting: list[str]) -> str:
-    """Return the error of a run that did not come to its end, with the hosts that are not done."""
+    """Return the error of an unfinished run, with the hosts that are not done."""
     return f"The rolling maintenance is not finished: {', '.join(waiting)} still to do. The lines above have the state of each host."
 
 

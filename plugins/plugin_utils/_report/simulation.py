@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a simulation found, for people. Data in, data out."""
+"""The result of a simulation, for people. Data in, data out."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .placing import after_loss
 from .text import align
 from .view import FIGURES
 
-#: What people call a class, and how they write an amount of it, by its key.
+#: The name of a class for people, and the form of its amounts, by its key.
 _WORDS = {key: (label, text_of) for key, label, text_of in FIGURES}
-#: So many of those that have no place are in the lines; the answer has them all.
+#: The maximum of instances without a place in the lines; the answer has them all.
 _SHOWN = 20
 
 
 def simulation_lines(found: Simulated) -> list[str]:
-    """Show the answer of a simulation."""
+    """Return the lines about the answer of a simulation."""
     before, after = found["before"], found["after"]
     lines = []
     if found["changes"]:
@@ -47,12 +47,12 @@ def simulation_lines(found: Simulated) -> list[str]:
 
 
 def left_out(change: Mapping[str, Any]) -> int:
-    """Return how many instances have no place after a change."""
+    """Return the number of instances without a place after a change."""
     return sum(each["count"] for each in change["left_out"])
 
 
 def facts(before: FleetState, after: FleetState) -> list[list[Any]]:
-    """Return rows of what the fleet is: name, before, after."""
+    """Return rows of facts of the fleet: name, before, after."""
     return [
         ["Hosts", *(_hosts(each) for each in (before, after))],
         ["Instances", *(formatting.number(each["instances"]) for each in (before, after))],
@@ -61,7 +61,7 @@ def facts(before: FleetState, after: FleetState) -> list[list[Any]]:
 
 
 def fill(before: FleetState, after: FleetState) -> list[list[Any]]:
-    """Return rows of how full each class is in each zone: zone, class, before, after."""
+    """Return rows of the fill of each class in each zone: zone, class, before, after."""
     keyed = [{(each["zone"], each["resource_class"]): each for each in state["totals"]} for state in (before, after)]
     keys = sorted({*keyed[0], *keyed[1]}, key=lambda key: (key[0] == "", natural(key[0]), key[1]))
     found = []
@@ -72,14 +72,16 @@ def fill(before: FleetState, after: FleetState) -> list[list[Any]]:
 
 
 def sizes(before: FleetState, after: FleetState) -> list[list[Any]]:
-    """Return rows of how many more fit of each size: name, before, after, after the loss of the worst host."""
+    """Return rows of the number of further instances that fit, for each size: name, before, after,
+    after the loss of the worst host.
+    """
     return [
         [one["name"], one["total"], two["total"], after_loss(two["with_loss"])] for one, two in zip(before["capacity"], after["capacity"])
     ]
 
 
 def balance(found: Simulated) -> list[str]:
-    """Return a sentence on the moves of a rebalance; nothing where it was not asked."""
+    """Return a sentence on the moves of a rebalance; nothing if no rebalance was requested."""
     if found["moves"] is None:
         return []
     before, after = (found[when]["score"] or 0.0 for when in ("before", "after"))
@@ -90,7 +92,7 @@ def balance(found: Simulated) -> list[str]:
 
 
 def replay_lines(found: Replayed) -> list[str]:
-    """Show what became of decisions under another policy."""
+    """Return the lines about decisions that were repeated with another policy."""
     if not found["decided"]:
         return ["The store has no decision of which the instance is still there."]
     lines = list(_replayed(found))

@@ -12,14 +12,14 @@ from . import formatting
 from .text import WIDEST, align, shortened
 
 HEADINGS = ("INSTANCE", "SNAPSHOT", "KIND", "MADE", "AFTER", "CURRENT", "DESCRIPTION")
-#: What a person reads for the kind of a snapshot.
+#: The kinds of snapshots in words for people.
 KINDS = {"external": "external", "internal": "internal", "with_memory": "external, with memory"}
 
 
 def snapshots_table(instances: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the snapshots of instances, one line each, or a sentence where there are none.
+    """Return the snapshots of instances, one line each, or a sentence if there are none.
 
-    :param instances: dicts with name and snapshots, as the module instance_snapshot returns them.
+    :param instances: dicts with name and snapshots, from the module instance_snapshot.
     """
     rows = [
         [

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report in a terminal: a summary, what needs a look, and the fullest hosts."""
+"""The report in a terminal: a summary, the list "Needs a look", and the fullest hosts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .hosts import EMPTY, UNITS
 from .projects import projects_table
 from .text import align, shortened
 
-#: So many hosts that need a look, and so many of the fullest, are shown.
+#: The number of hosts that need a look, and the number of the fullest hosts.
 SHOWN = 20
 HEADINGS = ("HOST", "STATE", "FULL", "VCPU", "MEMORY", "DISK", "INSTANCES", "REASON")
 NUMBERS = ("FULL", "VCPU", "MEMORY", "DISK", "INSTANCES")
-#: So many of the newest decisions are shown, and so many columns of a terminal tell why.
+#: The number of the newest decisions, and the columns of a terminal for their reasons.
 DECISIONS = 5
 WIDEST_WHY = 100
 
 
 def report_lines(view: Mapping[str, Any], now: float) -> list[str]:
-    """Write the report as lines that do not grow with the fleet.
+    """Return the report as lines; their number does not grow with the fleet.
 
-    :param view: what conductor.report_data.read() returns.
+    :param view: the result of conductor.report_data.read().
     :param now: seconds since 1970.
     """
     summary = view["summary"]
@@ -72,7 +72,7 @@ def _seen(seen: Mapping[str, Any], now: float) -> list[str]:
 
 
 def _projects(projects: Mapping[str, Any]) -> list[str]:
-    """Write the projects that have an instance or a quota, those at a limit first."""
+    """Write the projects with an instance or a quota, projects at a limit first."""
     if not projects["rows"]:
         return []
     rows = sorted(projects["rows"], key=lambda each: not each["full"])

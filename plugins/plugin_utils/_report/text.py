@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines and aligned columns of plain text, for terminals and job logs: instances, what an audit found."""
+"""Lines and aligned columns of plain text, for terminals and job logs: instances, findings of an
+audit.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,15 @@ from . import formatting
 
 GAP = "  "
 _GAPS = re.compile(r"(?<=\S) {2,}(?=\S)")
-#: So many columns of a terminal a name gets at least, and a value that is no name at most; the data has it whole.
+#: The minimum of columns for a name in a terminal, and the maximum for another value; the data has
+#: the full text.
 WIDEST = 32
 
 
 def width(text: str) -> int:
-    """How many columns of a terminal a text takes.
+    """Return the number of columns of a terminal that a text takes.
 
-    Wide East Asian characters take two, marks that combine with the character before none.
+    Wide East Asian characters take two columns, combining marks take none.
     """
     columns = 0
     for char in text:
@@ -34,7 +37,9 @@ def width(text: str) -> int:
 
 
 def cell(value: Any) -> str:
-    """One value as a cell: None as ``-``, booleans as yes and no, floats short, always one line."""
+    """Write one value as a cell: None as ``-``, booleans as yes and no, floats short, always one
+    line.
+    """
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
@@ -47,7 +52,7 @@ def cell(value: Any) -> str:
 
 
 def shortened(value: Any, most: int) -> str:
-    """A cell cut to so many columns of a terminal."""
+    """Cut a cell to this number of columns of a terminal."""
     text = cell(value)
     if width(text) <= most:
         return text
@@ -60,13 +65,17 @@ def shortened(value: Any, most: int) -> str:
 
 
 def names_within(names: Sequence[str], most: int) -> list[str]:
-    """Cut names in the middle to so many columns of a terminal; all stay whole where two would look the same."""
+    """Cut names in the middle to this number of columns of a terminal; all stay whole if two would
+    look the same.
+    """
     cut = [name if width(name) <= most else _without_middle(name, most) for name in names]
     return cut if len(set(cut)) == len(set(names)) else list(names)
 
 
 def _without_middle(name: str, most: int) -> str:
-    """Numbers are at the end of names, so the end gets as much as the beginning."""
+    """Cut the middle of a name. Numbers are at the end of names, so the end keeps as much as the
+    beginning.
+    """
     head = shortened(name, (most - 3) // 2 + 3)
     tail = ""
     for char in reversed(name):
@@ -76,27 +85,31 @@ def _without_middle(name: str, most: int) -> str:
     return head + tail
 
 
-#: How alarming the state of a row is.
+#: The levels of alarm of the state of a row.
 BAD, NOTABLE = "bad", "notable"
-#: The heading of the column of states, and those of their words that are not fine.
+#: The heading of the column of states, and the words in it that are not fine.
 STATE = "STATE"
 _ALARMS = {"down": BAD, "crashed": BAD, "missing": BAD, "disabled": NOTABLE, "maintenance": NOTABLE, "paused": NOTABLE}
 
 
 def alarm(words: str) -> str | None:
-    """Return how alarming a state is, in the words of state() or of an instance: BAD, NOTABLE or None."""
+    """Return the level of alarm of a state, in the words of state() or of an instance: BAD, NOTABLE
+    or None.
+    """
     found = {_ALARMS.get(word) for word in words.split(", ")}
     return BAD if BAD in found else NOTABLE if NOTABLE in found else None
 
 
 class Row(str):
-    """A line of a table as a whole, and the same within a terminal. It goes to no result: see times.with_iso().
+    """A complete line of a table, with its form for a narrow terminal. It is not part of a result:
+    see times.with_iso().
 
-    alarm: of its state, see alarm().
+    alarm: the level of its state, see alarm().
     """
 
     alarm: str | None
-    #: Return the line within so many columns of a terminal, as far as the table can be made so narrow.
+    #: Return the line within this number of columns of a terminal, as far as the table can be made
+    #: so narrow.
     within: Callable[[int], str]
 
     @classmethod
@@ -115,23 +128,25 @@ def align(
     optional: Sequence[str] = (),
     name: str | None = None,
 ) -> list[str]:
-    """Values under headings.
+    """Align values under headings.
 
-    :param right: headings of the columns whose values (numbers) end under each other.
-    :param indent: put before every line.
-    :param optional: headings of the columns that a narrow terminal leaves out, one after the other, until the lines fit.
-    :param name: heading of the column of names that it cuts where the lines do not fit even so, but never to less than WIDEST.
+    :param right: headings of the columns with right-aligned values (numbers).
+    :param indent: text before every line.
+    :param optional: headings of the columns that a narrow terminal leaves out, one after the other,
+        until the lines fit.
+    :param name: heading of the column of names that are cut if the lines still do not fit, but
+        never to less than WIDEST.
     :returns: a list of Rows without trailing blanks, the headings first.
-    :raises ValueError: a row has another number of values than there are headings.
+    :raises ValueError: the number of values in a row differs from the number of headings.
     """
     table = _Table(headings, rows, right, indent, optional, name)
     return [Row.of(table, number) for number in range(len(table.cells))]
 
 
 class _Table:
-    """The cells of a table, laid out for any terminal; see align().
+    """The cells of a table that can be laid out for any terminal; see align().
 
-    alarms: of each line, see alarm().
+    alarms: the level of each line, see alarm().
     """
 
     def __init__(
@@ -153,7 +168,9 @@ class _Table:
         self._within: dict[int | None, list[str]] = {}
 
     def lines(self, most: int | None) -> list[str]:
-        """Return the lines, wider than ``most`` columns only where the table cannot be narrower; None for the whole table."""
+        """Return the lines, wider than ``most`` columns only if the table cannot be narrower; None
+        for the whole table.
+        """
         if most not in self._within:
             self._within[most] = self._laid_out(most)
         return self._within[most]
@@ -188,10 +205,10 @@ class _Table:
 
 
 def folded(line: str, most: int) -> list[str]:
-    """Fold a line that is wider than a terminal, between words where there are any.
+    """Fold a line that is wider than a terminal, between words if there are any.
 
-    What follows a fold stands below the last column of a table, if that begins early enough; else it is indented like the line, in a table by
-    some blanks more.
+    The text after a fold is placed below the last column of a table if this column begins early
+    enough; otherwise it is indented like the line, in a table by some more blanks.
 
     :param most: columns of the terminal.
     """
@@ -201,7 +218,7 @@ def folded(line: str, most: int) -> list[str]:
     found = []
     if gaps and hanging > most * 0.6:
         hanging = inset + 2 * len(GAP)
-        # The last column as a whole, if the others fit.
+        # The last column goes to the next line as a whole, if the others fit.
         others = line[: gaps[-1]].rstrip()
         if width(line) > most >= width(others):
             found.append(others)
@@ -218,7 +235,9 @@ def folded(line: str, most: int) -> list[str]:
 
 
 def _longest(line: str, most: int) -> int:
-    """How many characters of a line fit into so many columns, at least one behind its indent."""
+    """Return the number of characters of a line that fit into this number of columns, at least one
+    behind its indent.
+    """
     taken = 0
     for number, char in enumerate(line):
         taken += width(char)
@@ -232,16 +251,19 @@ SIZES = ("VCPU", "MEMORY", "DISK")
 
 
 def sizes(row: Mapping[str, Any]) -> list[Any]:
-    """The cells of SIZES: vcpus, memory_mb, and disk_gb with pool_disks of an instance or a move."""
+    """Return the cells of SIZES: vcpus, memory_mb, and disk_gb with pool_disks of an instance or a
+    move.
+    """
     return [row.get("vcpus"), formatting.memory(row.get("memory_mb")), formatting.disks(row.get("disk_gb"), row.get("pool_disks"))]
 
 
 def instances_table(instances: Sequence[Mapping[str, Any]], nodes: Iterable[tuple[str, str | None]] = ()) -> list[str]:
-    """Instances, one line each, or a sentence where there are none.
+    """Return instances, one line each, or a sentence if there are none.
 
-    :param nodes: the hosts and nodes of the fleet, which tell where a host alone says too little.
-    :param instances: dicts as the store's instances.listing returns them: name, state, host, node,
-        vcpus, memory_mb (MiB), disk_gb (GiB), server_group, project, and perhaps labels and addresses.
+    :param nodes: the hosts and nodes of the fleet; they show if the name of a host alone is
+        ambiguous.
+    :param instances: dicts from instances.listing of the store: name, state, host, node, vcpus,
+        memory_mb (MiB), disk_gb (GiB), server_group, project, and perhaps labels and addresses.
     """
     if not instances:
         return ["No instances."]
@@ -261,7 +283,7 @@ def instances_table(instances: Sequence[Mapping[str, Any]], nodes: Iterable[tupl
 
 
 def moving_lines(moves: Sequence[Mapping[str, Any]], now: float) -> list[str]:
-    """Return a line for each migration that is under way; none where nothing moves.
+    """Return a line for each migration that is under way; none if nothing moves.
 
     :param moves: dicts name, type, source, destination, created_at.
     """
@@ -277,12 +299,12 @@ def _live(kind: str) -> str:
 
 
 def place(row: Mapping[str, Any]) -> str | None:
-    """Where something is: the host, and the compute node where its name says more."""
+    """Return the place of a row: the host, and the compute node if its name adds information."""
     return node_label(row.get("host") or "", row.get("node")) or None
 
 
 def state(host: Mapping[str, Any]) -> str:
-    """``up``, ``down``, ``up, disabled``, ``up, maintenance``..."""
+    """Return a state such as ``up``, ``down``, ``up, disabled``, ``up, maintenance``."""
     words = [host.get("state") or "up"]
     if host.get("maintenance"):
         words.append("maintenance")
@@ -295,14 +317,14 @@ FINDING_HEADINGS = ("FINDING", "NAME", "HOST", "WHY, AND WHAT HEAL DOES")
 
 
 def audit_table(findings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Findings, one line each, then what to do about each kind.
+    """Return findings, one line each, then the advice for each kind.
 
-    :param findings: dicts as placement.audit returns them.
+    :param findings: dicts from placement.audit.
     :returns: a list of lines; none when there are no findings.
     """
     if not findings:
         return []
-    # What is found of many in the same words is one line.
+    # Equal findings about several things are one line.
     same: dict[tuple[str, ...], list[tuple[str, Mapping[str, Any]]]] = {}
     for each in findings:
         name = each["name"] or each["provider"] or each["uuid"]
@@ -324,9 +346,9 @@ def audit_table(findings: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def audit_lines(table: Sequence[str], checked: Mapping[str, int]) -> list[str]:
-    """Return the lines of an audit: its table, or what was checked where nothing was found.
+    """Return the lines of an audit: its table, or the checked things if there are no findings.
 
-    :param table: what audit_table() returned.
-    :param checked: {what: how many}.
+    :param table: the result of audit_table().
+    :param checked: {name of the things: their number}.
     """
     return list(table) or [f"{', '.join(f'{count} {name}' for name, count in checked.items())} checked: consistent."]

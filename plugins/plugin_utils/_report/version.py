@@ -15,7 +15,9 @@ _ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 @functools.lru_cache(maxsize=1)
 def version(root: pathlib.Path = _ROOT) -> str | None:
-    """Read the version from MANIFEST.json of an installed collection, or galaxy.yml of a checkout; None where neither has it."""
+    """Read the version from MANIFEST.json of an installed collection, or galaxy.yml of a checkout;
+    None if neither has it.
+    """
     try:
         return str(json.loads((root / "MANIFEST.json").read_text(encoding="utf-8"))["collection_info"]["version"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a page shows of a fleet: from the rows of the store to figures. Data in, data out."""
+"""The figures of a page about a fleet, made of the rows of the store. Data in, data out."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from .migrations import days, migration
 
 #: The figures of a host, with their unit in words.
 FIGURES = (("vcpus", "vCPU", formatting.number), ("memory_mb", "memory", formatting.memory), ("disk_gb", "disk", formatting.disk))
-#: Where the order of hosts begins.
+#: The kinds of hosts in the order of the page.
 KINDS = ("down", "disabled", "unreported", "maintenance", "well")
-#: The age in it would make another page every second.
+#: The age in this text would make another page every second.
 _AGE = re.compile(r"^last seen \d+ s ago")
 
 
 class Figure(TypedDict):
-    """Allocated (used) and usable (capacity) amounts of one resource, and their share of each other in percent.
+    """Allocated (used) and usable (capacity) amounts of one resource, and the percentage of the one
+    in the other.
 
-    physical, physical_total: in use and there, on the nodes that reported it; None when none did. text, physical_text: for people.
+    physical, physical_total: amounts in use and in total, on the nodes that reported them; None if
+    none did. text, physical_text: for people.
     """
 
     name: str
@@ -48,10 +50,11 @@ class Figure(TypedDict):
 
 
 def view(overview: Mapping[str, Any], fatal: Sequence[str] = ()) -> dict[str, Any]:
-    """Make everything that the page shows, except capacity and plans.
+    """Make all parts of the page, except capacity and plans.
 
-    :param overview: what the store's overview.read() returns, instances (of instances.listing(), with addresses) and further_pools.
-    :param fatal: the hosts whose loss the others cannot take.
+    :param overview: the result of overview.read() of the store, with instances (of
+        instances.listing(), with addresses) and further_pools.
+    :param fatal: the hosts that the others cannot replace.
     :returns: a dict: summary, seen (see _seen()), attention (see attention.py), hosts, nowhere (instances on no host), map (see heat.py),
         pools, further_pools, zones, aggregates, migrations, days, decisions (see decision.py), power_events, actions (with who and where), newest (instances),
         rolling.
@@ -85,15 +88,16 @@ def view(overview: Mapping[str, Any], fatal: Sequence[str] = ()) -> dict[str, An
 def hosts_map(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Make the heat map alone.
 
-    :param hosts: of overview.read_hosts().
+    :param hosts: the result of overview.read_hosts().
     """
     return heat_map([_host(each, number) for number, each in enumerate(hosts)])
 
 
 def kind(host: Mapping[str, Any]) -> str:
-    """Return the one of KINDS that decides the place and the colour of a host.
+    """Return the kind in KINDS that decides the place and the colour of a host.
 
-    A host that is down in a maintenance and has no instances is only in maintenance. One that has left is nothing else, however it left.
+    A host that is down in a maintenance and has no instances is only in maintenance. A host that
+    has left has only that kind, in any case.
     """
     if host["state"] == "unreported":
         return "unreported"
@@ -107,7 +111,7 @@ def kind(host: Mapping[str, Any]) -> str:
 
 
 def takes_instances(host: Mapping[str, Any]) -> bool:
-    """Tell whether the scheduler may place an instance on a host."""
+    """Return True if the scheduler may place an instance on a host."""
     return host["state"] == "up" and host["status"] == "enabled"
 
 
@@ -123,7 +127,7 @@ def _host(host: Mapping[str, Any], number: int) -> dict[str, Any]:
         "reason": "; ".join(_reasons(host)),
         "figures": [_figure(host, *each) for each in FIGURES],
     }
-    # A shared pool that is full says nothing of this host.
+    # The fill of a shared pool is not a property of this host.
     own = [each for each in found["figures"] if each["percent"] is not None and not each["shared"]]
     fullest = max(own, key=lambda each: each["percent"], default=None)
     found["full"] = fullest["percent"] if fullest else None
@@ -132,9 +136,10 @@ def _host(host: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def _seen(hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return when the hosts were discovered: newest (seconds since 1970), oldest (a host of the view), never (how many hosts).
+    """Return the times of discovery of the hosts: newest (seconds since 1970), oldest (a host of
+    the view), never (the number of hosts).
 
-    Those that have left are not discovered any more.
+    Hosts that have left are not discovered, so they do not count.
     """
     hosts = [host for host in hosts if not host["left"]]
     seen = [host for host in hosts if host["last_seen_up"] is not None]
@@ -186,12 +191,14 @@ def _figure_of(
 
 
 def _physical(nodes: Iterable[Mapping[str, Any]], name: str) -> tuple[float | None, float | None]:
-    """Return the amounts in use and in all on the nodes that report them, each None where none does; no node reports vCPUs."""
+    """Return the amounts in use and in total on the nodes that report them, each None if none does;
+    no node reports vCPUs.
+    """
     found = {}
     for node in nodes:
         value = node.get(f"{name}_physical")
         if value is not None:
-            # Nodes on one pool look at the same disk.
+            # Nodes on one pool report the same disk.
             found[_disk(node, name) or node["uuid"]] = (value, node[name])
     if not found:
         return None, None
@@ -199,7 +206,7 @@ def _physical(nodes: Iterable[Mapping[str, Any]], name: str) -> tuple[float | No
 
 
 def _disk(node: Mapping[str, Any], name: str) -> tuple[str, str] | None:
-    """Return the shared pool that a figure of a node is of, None when it is the node's own."""
+    """Return the shared pool of a figure of a node, None if the figure is the node's own."""
     return ("pool", node["disk_pool"]) if name == "disk_gb" and node["disk_pool"] else None
 
 

@@ -54,12 +54,13 @@ DEFAULT_HOST_SUBSET_SIZE = 1
 class Policy:
     """A checked policy.
 
-    filters: host filter objects in the order in which they run. weighers: [(weigher object,
-    multiplier)], by name. max_attempts: hosts to try per instance, the chosen one included
-    (alternates = this - 1). host_subset_size: the chosen host is one of this many best. shuffle:
-    the chosen host is one of the hosts with the best weight. driver: name of the driver
-    (drivers.py). options: {key: value} of all options of host filters, weighers, pre-filters and
-    drivers.
+    filters: host filter objects in the order in which they run.
+    weighers: [(weigher object, multiplier)], by name.
+    max_attempts: hosts to try per instance, the chosen one included (alternates = this - 1).
+    host_subset_size: the chosen host is one of this many best.
+    shuffle: the chosen host is one of the hosts with the best weight.
+    driver: name of the driver (drivers.py).
+    options: {key: value} of all options of host filters, weighers, pre-filters and drivers.
     """
 
     def __init__(

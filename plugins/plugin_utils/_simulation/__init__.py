@@ -1,4 +1,6 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What would be if: changes are made in a copy of the store in memory, and the engine that ships answers."""
+"""The simulation: changes are made in a copy of the store in memory, and the normal engine gives
+the answers.
+"""

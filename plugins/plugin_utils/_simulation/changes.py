@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The changes that people write, checked: all of them before the first one is made."""
+"""The changes that people write; all of them are checked before the first one is made."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from .._common.errors import DroverError
 from .._common.validation import check_keys, did_you_mean, host_names, is_host_name, read_whole, shown
 from .._tracker import node_data
 
-#: The most hosts of one change: a typing error must not fill the memory.
+#: The maximum of hosts of one change: a typing error must not fill the memory.
 MOST_HOSTS = 10_000
-#: How people say which hosts a change is about.
+#: The ways to name the hosts of a change.
 SELECTORS = ("hosts", "aggregate", "availability_zone")
-#: What goes with hosts that are added; the other keys are those of a node of the module compute_node.
+#: The keys of a change that adds hosts; all other keys are those for a node of the module
+#: compute_node.
 _OF_ADDED = ("like", "count", "name")
-#: Keys of such a node that name it, or what is on it: ``name`` names it, and it is empty.
+#: Keys of such a node that a change cannot set: ``name`` sets the names, and a new host is empty.
 _GIVEN_BY_NAME = {"host", "hypervisor_hostname", "hypervisor", "domains"}
 
 
 class Change(NamedTuple):
-    """One change. key: what kind. value: its arguments in one form, see _READERS. number: its place in the list, from 1."""
+    """One change. key: its kind. value: its arguments in one form, see READERS. number: its place
+    in the list, from 1.
+    """
 
     key: str
     value: Any
@@ -31,14 +34,14 @@ class Change(NamedTuple):
 
     @property
     def where(self) -> str:
-        """What begins a sentence about it."""
+        """The start of a message about it."""
         return f"Change {self.number} ({self.key})"
 
 
 def read(given: Any) -> list[Change]:
     """Check a list of changes, each a mapping with one key.
 
-    :raises DroverError: naming the change and what was expected.
+    :raises DroverError: a change is wrong; the message names the change and the expected value.
     """
     if not isinstance(given, list):
         raise DroverError(f"The changes must be a list, such as - lose_hosts: [kvm1], not {shown(given)}.")
@@ -56,7 +59,7 @@ def read(given: Any) -> list[Change]:
 
 
 def _added_hosts(where: str, value: Any) -> dict[str, Any]:
-    """Return like (None for hosts with sizes), count, name (None for none) and node: the other keys."""
+    """Return like (None for hosts with sizes), count, name (or None) and node: the other keys."""
     if not isinstance(value, Mapping):
         raise DroverError(f"{where} must be a mapping, such as like: kvm3 and count: 2, not {shown(value)}.")
     node = {key: each for key, each in value.items() if key not in _OF_ADDED}
@@ -88,7 +91,9 @@ def _hosts(where: str, value: Any) -> dict[str, Any]:
 
 
 def _added_instances(where: str, value: Any) -> list[dict[str, Any]]:
-    """Return requests as the lookup schedule takes them, each with a name: that of its flavor where it has none."""
+    """Return requests in the form of the lookup schedule, each with a name; a request without a
+    name gets the name of its flavor.
+    """
     requests = value if isinstance(value, list) else [value]
     found: list[dict[str, Any]] = []
     for number, each in enumerate(requests, 1):
@@ -127,7 +132,7 @@ def _text(where: str, key: str, value: Any, required: bool = False) -> str | Non
     return value.strip()
 
 
-#: What people may write, and what checks it.
+#: The possible changes, and their checks.
 READERS: Mapping[str, Any] = {
     "add_hosts": _added_hosts,
     "remove_hosts": _hosts,
@@ -148,7 +153,7 @@ def selected(
 ) -> list[str]:
     """Return the hosts of a selector, in the order of the fleet.
 
-    :param selector: what _hosts() returned.
+    :param selector: the result of _hosts().
     :param known: the hosts of the fleet.
     :param aggregates: the hosts of each aggregate.
     :param zones: the availability zones of each host.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fleet in a copy of the store, and what each change does to it."""
+"""The fleet in a copy of the store, and the effect of each change on it."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from .changes import Change
 
 
 class SimulatedFleet:
-    """A fleet that changes.
+    """A fleet with changes.
 
-    :param connection: of a copy of the store.
-    :param policy: by which instances are placed, see also the change ``scheduler``.
+    :param connection: the connection to a copy of the store.
+    :param policy: the policy that places instances, see also the change ``scheduler``.
     :param now: seconds since 1970.
     :param service_down_time: seconds.
     """
@@ -51,7 +51,7 @@ class SimulatedFleet:
     def make(self, change: Change) -> SimulatedChange:
         """Make a change.
 
-        :raises DroverError: it names what is not in the fleet, or a request cannot be read.
+        :raises DroverError: it names an unknown part of the fleet, or a request cannot be read.
         """
         make: dict[str, Callable[[Change], SimulatedChange]] = {
             "add_hosts": self._add_hosts,
@@ -65,7 +65,7 @@ class SimulatedFleet:
         try:
             return make[change.key](change)
         except DroverError as problem:
-            # What is refused deeper down does not know of changes.
+            # Errors of deeper functions do not name the change.
             said = str(problem).removeprefix(change.where).removeprefix(": ")
             raise DroverError(f"{change.where}: {said}", **problem.details) from None
 
@@ -96,7 +96,9 @@ class SimulatedFleet:
         return _made(change, f"{formatting.count(count, 'host')} {what} {_is(count)} added", added)
 
     def _new_names(self, change: Change, count: int) -> list[str]:
-        """Return names for hosts that are added: NAME for one, NAME-1 and so on for several, without a name the first of new-1, new-2 that are free."""
+        """Return names for new hosts: NAME for one, NAME-1 and so on for several; without a name
+        the first free names of new-1, new-2 and so on.
+        """
         known, name = set(self.names()), change.value["name"]
         if name is None:
             free = (each for number in itertools.count(1) if (each := f"new-{number}") not in known)
@@ -142,7 +144,7 @@ class SimulatedFleet:
         return question.plan(self.connection, names), read_instances(self.connection, names)
 
     def _carry_out(self, plan: DrainPlan, instances: Sequence[PlannedInstance]) -> int:
-        """Bring instances to where a plan says; return how many are elsewhere then."""
+        """Move instances to the hosts of a plan; return the number of moved instances."""
         moving = {move["uuid"] for move in plan["moves"]}
         specs = [RequestSpec.from_instance(each) for each in instances if each["uuid"] in moving]
         requests = {spec.key: spec.host_request for spec in specs if not spec.host_request.is_empty}
@@ -157,7 +159,9 @@ class SimulatedFleet:
         return self._placed(change, specs, f"{formatting.count(len(specs), 'instance')} {_is(len(specs))} added ({names})", _request_name)
 
     def _requests(self, asked: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
-        """Return the requests of what people ask for: a request as it is, or those of a definition, which may have disks and hardware."""
+        """Return the requests for an item: the item itself if it is a request, or the requests of a
+        definition, which may have disks and hardware.
+        """
         if set(asked) <= set(request_spec.KEYS):
             return [asked]
         defined = check.instances([dict(asked)], lambda _item: where)
@@ -167,7 +171,7 @@ class SimulatedFleet:
     def _grow(self, change: Change) -> SimulatedChange:
         counts = _shares(requested_instances.kinds(self.connection), change.value)
         known = specs_of(self.connection, counts)
-        # The largest first, as they are the hardest to place.
+        # The largest come first, because they are the hardest to place.
         order = sorted(counts, key=lambda uuid: (-known[uuid].resources.get("MEMORY_MB", 0), -known[uuid].vcpus, uuid))
         specs = []
         for kind, uuid in enumerate(order, 1):
@@ -180,7 +184,8 @@ class SimulatedFleet:
     def _placed(self, change: Change, specs: Sequence[RequestSpec], text: str, name: Callable[[RequestSpec], str]) -> SimulatedChange:
         """Place instances.
 
-        :param name: what alike ones are called that fit nowhere, by the first of them.
+        :param name: gives the common name of equal instances that fit nowhere, from the first of
+            them.
         """
         taken = list(requested_instances.requested(self.connection, [spec.uuid for spec in specs if spec.uuid]).values())
         if taken:
@@ -197,7 +202,9 @@ class SimulatedFleet:
 
 
 def specs_of(connection: Connection, uuids: Collection[str]) -> dict[str, RequestSpec]:
-    """Return the requests that instances were placed by, by uuid, as far as the store has them: without hints, and with what they hold now."""
+    """Return the requests of instances, by uuid, as far as the store has them: without hints, and
+    with their present allocations.
+    """
     held = allocations.read(connection, uuids)
     found = {}
     for uuid, known in requested_instances.requested(connection, uuids).items():
@@ -211,7 +218,9 @@ def specs_of(connection: Connection, uuids: Collection[str]) -> dict[str, Reques
 
 
 def _shares(kinds: Sequence[tuple[str, int]], percent: float) -> dict[str, int]:
-    """Share a growth out among kinds of instances in proportion, by the largest remainder; without those that get none."""
+    """Distribute a growth over kinds of instances in proportion, by the largest remainder; kinds
+    without a share are left out.
+    """
     exact = {uuid: count * percent / 100 for uuid, count in kinds}
     shares = {uuid: int(amount) for uuid, amount in exact.items()}
     missing = round(sum(exact.values())) - sum(shares.values())
@@ -221,7 +230,7 @@ def _shares(kinds: Sequence[tuple[str, int]], percent: float) -> dict[str, int]:
 
 
 def _request_name(spec: RequestSpec) -> str:
-    """Return the name of the request that an instance is of: NAME-3 is the third of NAME."""
+    """Return the name of the request of an instance: NAME-3 is the third of NAME."""
     base, dash, number = spec.name.rpartition("-")
     return base if dash and number.isdigit() else spec.name
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Placing as many instances as fit, where the scheduler places all or none."""
+"""The placement of as many instances as fit; the scheduler itself places all or none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .._scheduler.policy import Policy
 from .._scheduler.request_spec import RequestSpec
 from .._store.engine import Connection
 
-#: Alike instances that fit nowhere, and why.
+#: Equal instances that fit nowhere, and the reason.
 Refused = tuple[list[RequestSpec], str]
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/simulation")
@@ -31,20 +31,21 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/simulation")
 def place(
     connection: Connection, specs: Sequence[RequestSpec], occasion: str, policy: Policy, now: float, service_down_time: float
 ) -> tuple[list[Selection], list[Refused]]:
-    """Place instances, claim their room and let them run, as many as fit.
+    """Place and claim as many instances as fit, and mark them as running.
 
-    :param specs: with names of their own.
-    :param occasion: what tells these instances from others with the same names.
+    :param specs: the requests, with unique names.
+    :param occasion: a text that separates these instances from others with the same names.
     :param now: seconds since 1970.
     :param service_down_time: seconds.
     :raises DroverError: a request contradicts the store.
     """
     if not specs:
         return [], []
-    # A name and a policy give the same answer in each run, also where the policy chooses by chance.
+    # Equal names and policies give equal answers in each run, also with a random choice of the
+    # policy.
     specs = [spec if spec.uuid else replace(spec, uuid=str(uuid.uuid5(_NAMESPACE, f"{occasion}/{spec.name}"))) for spec in specs]
     states = scheduling.read_states(connection, specs, policy, now, service_down_time)
-    # Nobody asks for another host than the first.
+    # No alternates are needed.
     policy = copy.copy(policy)
     policy.max_attempts = 1
     chosen: list[Selection] = []
@@ -61,7 +62,7 @@ def place(
 
 
 def _runs(specs: Sequence[RequestSpec]) -> Iterator[list[RequestSpec]]:
-    """Yield specs that follow each other and ask for the same."""
+    """Yield runs of consecutive equivalent specs."""
     first: list[RequestSpec] = []
 
     def number(spec: RequestSpec) -> int:
@@ -74,7 +75,9 @@ def _runs(specs: Sequence[RequestSpec]) -> Iterator[list[RequestSpec]]:
 
 
 def _as_many_as_fit(states: HostStates, run: list[RequestSpec], policy: Policy) -> tuple[list[Selection], NoValidHost | None]:
-    """Place alike instances, until one fits nowhere: no later one fits either, as there is no more room than before."""
+    """Place equivalent instances until one fits nowhere: no later one fits either, because there is
+    not more room than before.
+    """
     try:
         return drivers.schedule(states, run, policy, explain=False), None
     except NoValidHost as problem:

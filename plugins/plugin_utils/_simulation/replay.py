@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decisions of the past, decided again under another policy, in a copy of the store."""
+"""Past decisions, repeated with another policy in a copy of the store."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from .simulate import copied, rebalance
 
 
 def replay(store: Store, policy: Policy, service_down_time: int = 0, path: str | None = None) -> Replayed:
-    """Decide again where the instances of the decisions that are kept would be placed.
+    """Repeat the placement of the instances of the stored decisions.
 
-    All these instances are taken out of the copy, and are placed again one after the other, in the order of the decisions, on the fleet as it
-    is now. Of several decisions for one instance the last one counts.
+    All these instances are removed from the copy, and are placed again one after the other, in the
+    order of the decisions, on the present fleet. Of several decisions for one instance the last one
+    counts.
 
-    :param policy: by which is decided.
+    :param policy: the policy for the new decisions.
     :param service_down_time: seconds.
-    :param path: of an export of a store; None for the store as it is now.
-    :raises DroverError: there is no store, or the file is no export.
+    :param path: an export of a store; None for the present store.
+    :raises DroverError: there is no store, or the file is not an export.
     """
     with copied(store, path) as (copy, now):
         kept = decisions.placed(copy, claims.PURPOSE)
@@ -34,7 +35,7 @@ def replay(store: Store, policy: Policy, service_down_time: int = 0, path: str |
         before = rebalance(copy, policy, 0, service_down_time)["score_before"]
         host_copies.drop(copy, known, now)
         specs = [known[each["instance_uuid"]] for each in wanted]
-        # Two instances of a fleet may have one name, and a batch takes each name once.
+        # Two instances of a fleet may have equal names, and a batch takes each name once.
         unique = [replace(spec, name=f"{spec.name} {spec.uuid}") for spec in specs]
         chosen, refused = placing.place(copy, unique, "replay", policy, now, service_down_time)
         hosts = {each["uuid"]: each["host"] for each in chosen}

@@ -24,16 +24,18 @@ from . import changes
 from .changes import Change
 from .fleet import SimulatedFleet
 
-#: The most moves of the plan of a rebalance, where nobody says another number.
+#: The default maximum of moves of the plan of a rebalance.
 MAX_MOVES = 100
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a simulation is about.
+    """The question of a simulation.
 
-    policy: by which instances are placed. flavors: of which it is counted how many more fit; None for all of the store. rebalance: the most moves
-    of the plan of a rebalance after the changes; 0 for no such plan. service_down_time: seconds. maps: whether the answer has heat maps too.
+    policy: the policy that places instances. flavors: the flavors with a count of further instances
+    that fit; None for all of the store. rebalance: the maximum of moves of the plan of a rebalance
+    after the changes; 0 for no such plan. service_down_time: seconds. maps: whether the answer has
+    heat maps too.
     """
 
     policy: Policy
@@ -45,10 +47,10 @@ class Question:
     def answer(self, connection: Connection, given: Sequence[Change], now: float) -> Simulated:
         """Make changes in a copy of the store.
 
-        :param connection: of the copy, in which anything may be written.
-        :param given: of changes.read().
+        :param connection: the connection to the copy, which may be changed freely.
+        :param given: the result of changes.read().
         :param now: seconds since 1970.
-        :raises DroverError: a change names what is not in the fleet, or cannot be read.
+        :raises DroverError: a change names an unknown part of the fleet, or cannot be read.
         """
         fleet = SimulatedFleet(connection, self.policy, now, self.service_down_time)
         before = self._state(fleet)
@@ -94,9 +96,9 @@ class Question:
 
 
 def rebalance(connection: Connection, policy: Policy, most: int, service_down_time: int) -> RebalancePlan:
-    """Plan a rebalance of all that could move.
+    """Plan a rebalance of all movable instances.
 
-    :param most: moves; with 0 the plan has the score alone.
+    :param most: the maximum of moves; with 0 the plan has only the score.
     :param service_down_time: seconds.
     """
     question = plans.RebalanceQuestion(policy, max_moves=most, cooldown=0, despite_maintenance=True, service_down_time=service_down_time)
@@ -107,9 +109,9 @@ def rebalance(connection: Connection, policy: Policy, most: int, service_down_ti
 def copied(store: Store, path: str | None = None) -> Iterator[tuple[Connection, float]]:
     """Open a copy of a store, or of an export, in memory.
 
-    :param path: of an export; None for the store as it is now.
-    :returns: its connection, and the time of which it is, in seconds since 1970.
-    :raises DroverError: there is no store, or the file is no export.
+    :param path: an export; None for the present store.
+    :returns: its connection, and the time of its content, in seconds since 1970.
+    :raises DroverError: there is no store, or the file is not an export.
     """
     if path is None:
         with store.read() as connection, scratch.copy_of(connection) as copy:
@@ -122,10 +124,10 @@ def copied(store: Store, path: str | None = None) -> Iterator[tuple[Connection, 
 
 
 def simulate(store: Store, given: Any, question: Question, path: str | None = None) -> Simulated:
-    """Answer what changes would do to a fleet.
+    """Return the effect of changes on a fleet.
 
-    :param given: the changes as people write them.
-    :param path: of an export of a store; None for the store as it is now.
+    :param given: the changes that a person wrote.
+    :param path: an export of a store; None for the present store.
     :raises DroverError: a change cannot be read, or there is no store.
     """
     wanted = changes.read(given)
