@@ -88,7 +88,9 @@ class Steps:
     def _refuse(self) -> None:
         """Refuse a domain whose disks cannot be changed for good."""
         if not self.domain.isPersistent():
-            raise LibvirtProblem(f"{self._name} is transient: libvirt forgets it, and its snapshots, once it is off. Define it there first.")
+            raise LibvirtProblem(
+                f"{self._name} is transient: libvirt forgets it, and its snapshots, once it is off. Define it there first."
+            )
         if self.domain.hasManagedSaveImage(0):
             raise LibvirtProblem(
                 f"{self._name} has its memory saved, and would start with the disks that it had then: start it, or drop the image with virsh "
