@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CPU that all hosts of a group can run: determined once by libvirt of one of them, then kept in the store."""
+"""The CPU that all hosts of a group can run. libvirt of one host determines it once; the store
+keeps it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from .ports import Hosts
 
 
 class Listed(TypedDict):
-    """A CPU that is kept, for people. lacking: {host: names of features}."""
+    """A recorded CPU, for people. lacking: {host: names of the features that the host lacks}."""
 
     cell: str | None
     arch: str
@@ -40,19 +42,20 @@ class FleetCpus:
         self._store, self._hosts = store, hosts
 
     def of_guest(self, host: str, uri: str | None, domain_type: str | None) -> dict[str, Any]:
-        """Return the CPU of a new guest on a host, and keep it for the others of its group.
+        """Return the CPU of a new guest on a host, and record it for the other guests of its group.
 
-        :param uri: of libvirt there, where the host has several.
-        :param domain_type: of the guest.
-        :returns: a CPU as definitions have it (mode, model, features), with its vendor.
-        :raises DroverError: there is none, or the host lacks something of the one that is kept.
+        :param uri: the URI of libvirt there, if the host has several.
+        :param domain_type: the domain type of the guest.
+        :returns: a CPU as in definitions (mode, model, features), with its vendor.
+        :raises DroverError: no such CPU exists, or the host lacks a feature of the recorded one.
         """
-        # That of all hosts is large, and needed once.
+        # Read only this host: the data of all hosts are large, and only the first guest of a group
+        # needs them.
         kept, models = self._read(host)
         node = _node(host, uri, models)
         group = node["group"]
         if group is None:
-            # With a sentence for this host too.
+            # members() refuses with a sentence that fits this host.
             planning.members(Group(node["cell"], node["arch"] or "", "", ""), self._read()[1])
             raise DroverError(f"The store does not have what guests of {host} can have: run drover.compute.discover.")
         if domain_type != group.domain_type:
@@ -64,7 +67,7 @@ class FleetCpus:
         if found is None:
             cpu, hosts = self._determine(group, self._read()[1])
             with self._store.write() as connection:
-                # Another run may have been faster.
+                # Another run may have recorded one in the time between.
                 found = fleet_cpus.keep(connection, group, {"cpu": cpu, "hosts": hosts, "created_at": clock.now(connection)})
         missing = planning.lacks(found, node["features"])
         if missing:
@@ -72,7 +75,9 @@ class FleetCpus:
         return as_definition(found["cpu"])
 
     def kept_for(self, hosts: Collection[str]) -> dict[str, dict[str, Any]]:
-        """Return the CPUs that are kept for the guests of hosts, as definitions have them, by host, without hosts that have none."""
+        """Return the recorded CPUs for guests of hosts, as in definitions, by host; omit hosts
+        without one.
+        """
         kept, models = self._read(*hosts)
         found: dict[str, dict[str, Any]] = {}
         for each in models:
@@ -81,11 +86,13 @@ class FleetCpus:
         return found
 
     def renewed(self, chosen: Collection[str] = ()) -> list[Listed]:
-        """Determine each kept CPU anew, of the hosts that are there now, and return them as listing() does.
+        """Determine each recorded CPU again for the present hosts, and return the CPUs like
+        listing().
 
-        Instances keep the CPU that they have. A CPU whose hosts are gone is forgotten.
+        Instances keep their CPU. A CPU without hosts is deleted.
 
-        :param chosen: the hosts that count; only the CPUs of their groups are determined, also those that are not kept yet. None for all.
+        :param chosen: the hosts that count; only the CPUs of their groups are determined, also CPUs
+            that are not recorded yet. Empty: all hosts.
         :raises DroverError: a host is not in the store, or was not read.
         """
         kept, models = self._read()
@@ -108,16 +115,16 @@ class FleetCpus:
         return _listed(after, models)
 
     def listing(self) -> list[Listed]:
-        """Return all that are kept, with the hosts that lack something of them."""
+        """Return all recorded CPUs, with the hosts that lack a feature of them."""
         return _listed(*self._read())
 
     def _read(self, *hosts: str) -> tuple[dict[Group, FleetCpu], list[HostModel]]:
-        """Read what is kept, and what these hosts can give, or all."""
+        """Read the recorded CPUs, and the models that these hosts, or all hosts, can give."""
         with self._store.read() as connection:
             return fleet_cpus.read(connection), fleet_cpus.host_models(connection, hosts or None)
 
     def _determine(self, group: Group, models: Sequence[HostModel]) -> tuple[Cpu, list[str]]:
-        """Have libvirt find the CPU of a group; return it and its hosts."""
+        """Let libvirt find the CPU of a group; return the CPU and its hosts."""
         nodes = planning.members(group, models)
         return self._baseline(group, nodes), sorted({each["host"] for each in nodes})
 
@@ -155,9 +162,9 @@ class FleetCpus:
 
 
 def _chosen(hosts: Collection[str], models: Sequence[HostModel]) -> list[HostModel]:
-    """Return what these hosts can give.
+    """Return the CPU models that these hosts can give.
 
-    :raises DroverError: one is not in the store.
+    :raises DroverError: a host is not in the store.
     """
     found = [each for each in models if each["host"] in hosts]
     for host in sorted(set(hosts) - {each["host"] for each in found}):
@@ -168,7 +175,7 @@ def _chosen(hosts: Collection[str], models: Sequence[HostModel]) -> list[HostMod
 
 
 def as_definition(cpu: Cpu) -> dict[str, Any]:
-    """Return a CPU as definitions have it, with its vendor."""
+    """Return a CPU as in definitions, with its vendor."""
     features = {"features": cpu["policies"]} if cpu["policies"] else {}
     return {"mode": "custom", "model": cpu["model"], "vendor": cpu["vendor"], **features}
 

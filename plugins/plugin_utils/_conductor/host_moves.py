@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The moves off one host: checked, carried out, settled and aborted through the module _domain_migration there."""
+"""The moves off one host: their checks, their run, their settling and their abort, by the module
+_domain_migration there.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ ADVICE = "Migrations that had begun go on by themselves; run the drain again and
 class HostMoves:
     """The moves of one run off one host.
 
-    :param hand: the way to run modules on the host; by default that of ports.hosts.
-    :param progress: of a run that moves instances off other hosts too.
+    :param hand: the way to run modules on the host; by default the way of ports.hosts.
+    :param progress: the progress of a run that also moves instances off other hosts.
     """
 
     def __init__(self, ports: Ports, host: str, settings: MoveSettings, hand: Hand | None = None, progress: Progress | None = None) -> None:
@@ -45,11 +47,14 @@ class HostMoves:
         self._removing = Removing(ports)
 
     def carry_out(self, moves: Sequence[Move] = (), begin: bool = True) -> list[MoveOutcome]:
-        """Settle what an earlier run left open, then carry moves out, under the lease of the host.
+        """Settle the open moves of an earlier run, then make the given moves, under the lease of
+        the host.
 
-        :param moves: all start at this host.
-        :param begin: whether an open migration that was never begun is begun now; otherwise it is undone.
-        :raises DroverError: it is not certain where an instance is, with ``migrations`` and ``failed_moves`` in its details.
+        :param moves: moves that start at this host.
+        :param begin: begin an open migration that was never begun; without it, undo such a
+            migration.
+        :raises DroverError: the place of an instance is not certain; with ``migrations`` and
+            ``failed_moves`` in its details.
         """
         for move in moves:
             self._from_here(move)
@@ -65,7 +70,9 @@ class HostMoves:
         return outcomes
 
     def _settle_restarts(self) -> str:
-        """Close the restarts elsewhere that a killed evacuation of the host has left open; return what is not certain, in words."""
+        """Close the open restarts of a killed evacuation of the host; return the uncertain ones, in
+        words.
+        """
         said, left = returned_host.settle(self._ports, self._host)
         for sentence in said:
             self._say(sentence)
@@ -82,7 +89,7 @@ class HostMoves:
         return self._mover(ask)
 
     def aborter(self) -> Mover:
-        """Return the Mover that has whatever it follows aborted."""
+        """Return the Mover that aborts every move that it follows."""
 
         def ask(start: list[MoveOrder], follow: list[MoveOrder], wait: int, until: int) -> list[MoveAnswer]:
             return self.ask(abort=follow, wait=wait, until=until)
@@ -106,7 +113,7 @@ class HostMoves:
         )
 
     def check(self, moves: Sequence[Move]) -> list[PrecheckReport]:
-        """Have the hypervisors check moves, without moving anything."""
+        """Let the hypervisors check moves, without a move of any instance."""
         options = self._settings.options(moves)
         with self._store.read() as connection:
             orders = [migration_orders.unopened(connection, self._from_here(move)) for move in moves]
@@ -132,7 +139,7 @@ class HostMoves:
     ) -> list[MoveAnswer]:
         """Call the module _domain_migration.
 
-        :param options: of the moves to start.
+        :param options: options of the moves to start.
         :param given: more arguments of the module.
         """
         answers: list[MoveAnswer] = []
@@ -162,7 +169,7 @@ class HostMoves:
         return move
 
     def _add_files(self, orders: Sequence[UnopenedOrder], options: Options, fresh: bool) -> None:
-        """Add to orders what their host has to know of other hosts' storage and files."""
+        """Add to orders the storage and files of other hosts, because their host needs these facts."""
         if not orders:
             return
         found = self._removing.of_moves(orders, {order["uuid"]: options.of(order) for order in orders}, fresh)
@@ -175,7 +182,10 @@ class HostMoves:
         return found["source_state"], found["destination_state"]
 
     def _switch(self, order: UnopenedOrder, there: bool, on: bool, timeout: int) -> str | None:
-        """Start a domain or shut it down, see conductor.restarting; from the source at the destination too, whose libvirt it reaches."""
+        """Start or shut down a domain, see conductor.restarting.
+
+        The source does it also at the destination, because it reaches the libvirt there.
+        """
         given = {
             "uri": order["destination_uri"] if there else order["source_uri"],
             "uuid": order["uuid"],
@@ -197,7 +207,9 @@ class HostMoves:
         return None if answer.outcome == certainty.DONE else answer.message
 
     def _foresee(self, order: UnopenedOrder) -> str | None:
-        """Say why an instance could not be started again after its move; None where it can, see conductor.restarting."""
+        """Return why an instance could not start again after its move, see conductor.restarting;
+        else None.
+        """
         try:
             self._proofs.foresee(order["source"], order["uuid"], order["name"], "It is not shut down for its move")
         except DroverError as problem:
@@ -205,7 +217,8 @@ class HostMoves:
         return None
 
     def _module(self, given: dict[str, Any]) -> list[Any]:
-        # A move has a record of its own on its host, which the next call reads: what fails here ends nothing.
+        # The host has its own record of a move, and the next call reads it. A failed call thus ends
+        # no move.
         answer = self._hand.act("_domain_migration", given)
         if answer.outcome != certainty.DONE:
             named = answer.message if answer.message.startswith(f"Host {self._host}") else f"Host {self._host}: {answer.message}"
@@ -214,7 +227,7 @@ class HostMoves:
 
 
 def refuse_unknown_whereabouts(outcomes: Iterable[MoveOutcome]) -> None:
-    """Stop where it is not certain on which host an instance is.
+    """Stop if the place of an instance is not certain.
 
     :raises DroverError: with the outcomes in its details.
     """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Switching hosts on and off: enable, disable, drain and its way back, force down, maintenance."""
+"""The states of a host: enabled, disabled, draining, restored, forced down, maintenance."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from .._store.engine import Connection
 FIELDS = ("disabled", "disabled_reason", "maintenance", "forced_down")
 
 
-#: The reason of a drain that nobody has given one.
+#: The reason of a drain if the operator gave none.
 NO_REASON = "drained by drover.compute"
 
 
 def reason_of_drain(connection: Connection, host: str, reason: str) -> str | None:
-    """Return the reason to keep with a host: None to keep its own, where this drain has none."""
+    """Return the reason to record with a host. Return None to keep its old one if the drain has
+    none.
+    """
     return None if reason == NO_REASON and services.get(connection, host).disabled_reason else reason
 
 
@@ -35,14 +37,14 @@ def change(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Bring a host's service to a state.
 
-    :param state: enabled, disabled, maintenance, draining (disabled, remembering what was before),
-        restored (what draining remembered), or None to leave it.
-    :param reason: why, for disabled, maintenance and draining.
-    :param forced_down: None leaves it.
-    :param shuts_down: with draining, uuids of instances that are about to be shut down for it: those that run are
-        remembered, to be started again.
+    :param state: enabled, disabled, maintenance, draining (disabled, with a record of the state
+        before), restored (the state that draining recorded), or None to keep the state.
+    :param reason: the reason of disabled, maintenance or draining.
+    :param forced_down: None keeps it.
+    :param shuts_down: with draining, uuids of instances that the drain is about to shut down. The
+        running ones are recorded, to be started again.
     :returns: (before, after), dicts of FIELDS.
-    :raises DroverError: unknown host, or a reason or shuts_down with a state that has none.
+    :raises DroverError: an unknown host, or a reason or shuts_down with a state that takes none.
     """
     row = services.get(connection, host)
     if shuts_down and state != "draining":
@@ -58,8 +60,9 @@ def change(
     elif state == "maintenance":
         wanted.update(disabled=True, disabled_reason=reason or row.disabled_reason, maintenance=True)
     elif state == "draining":
-        # A second drain must not remember what the first one made of the host.
-        # Nor what an earlier one shut down and could not start again: that was off before this one.
+        # A second drain must not record the state that the first one made. Nor may it record
+        # instances that an earlier one shut down and could not start again: they were off before
+        # this drain.
         if not services.is_drained(row.status_before_drain):
             wanted["status_before_drain"] = {name: before[name] for name in FIELDS if name != "forced_down"}
         wanted.update(disabled=True, disabled_reason=reason or row.disabled_reason)
@@ -69,7 +72,7 @@ def change(
         wanted.update(drained.before(row.status_before_drain))
         wanted["status_before_drain"] = drained.keep_only({}, [each["uuid"] for each in left])
     if state == "draining" and forced_down:
-        # An evacuation, perhaps in the middle of a drain: its way back lifts what it has forced.
+        # An evacuation, perhaps during a drain. Its undrain lifts forced_down again.
         memory = wanted["status_before_drain"] or row.status_before_drain
         wanted["status_before_drain"] = {"forced_down": before["forced_down"], **memory}
     if forced_down is not None:
@@ -85,9 +88,11 @@ def change(
 
 
 def _refuse_while_stale(connection: Connection, host: str) -> None:
-    """Refuse to count a host as up that may still have instances that were evacuated from it (N9.4).
+    """Refuse to count a host as up if it may still have instances that were evacuated from it
+    (N9.4).
 
-    If their new host is off too, only a definition that is left here may be needed for their restart, so it stays and holds nothing back.
+    If their new host is off too, their restart may need a definition that is left here. Such a
+    definition stays, and does not keep the host down.
     """
     left = evacuations.left_behind(connection, [host])
     if not left:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring images into the caches of hypervisors, and clean these."""
+"""The caches of images on hypervisors: bring images into them, and clean them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from .._store import bulk, clock, compute_nodes, continuity, files, services
 from .ports import Ports
 from .removing import Removing
 
-#: Seconds of one call of the hypervisor: so often the progress is shown.
+#: Seconds of one call of the hypervisor, and so the time between two reports of progress.
 STEP = 10
-#: How many other hypervisors are tried.
+#: The number of other hypervisors to try.
 PEERS = 3
-#: Where an image of the controller is, in the folder of instances, until the hypervisor has copied and checked it; see module_utils._images.cache.
+#: The name of an image of the controller in the folder of instances, until the hypervisor has
+#: copied and checked it; see module_utils._images.cache.
 UPLOAD = ".drover-upload-{}"
-#: The folder of the cache, in the folder of instances; as module_utils._images.cache has it.
+#: The folder of the cache in the folder of instances, as in module_utils._images.cache.
 CACHE = "_base"
 MIB = 1 << 20
 
@@ -29,7 +30,7 @@ MIB = 1 << 20
 class ImageCache:
     """The cache of one host.
 
-    :param folder: of the instances on that host.
+    :param folder: the folder of the instances on that host.
     """
 
     def __init__(self, ports: Ports, host: str, folder: str, check_mode: bool = False) -> None:
@@ -38,11 +39,13 @@ class ImageCache:
         self._hosts, self._removing = ports.hosts, Removing(ports)
 
     def bring(self, image: Mapping[str, Any]) -> tuple[bool, str | None]:
-        """Bring an image into the cache, if it is not there.
+        """Bring an image into the cache, if the cache does not have it.
 
-        :param image: name, source (a URL, or a path of the host or else of the controller), checksum.
-        :returns: whether something changed; the path of the image, None in check mode where it is not there yet.
-        :raises DroverError: it is not there.
+        :param image: name, source (a URL, or a path of the host or else of the controller),
+            checksum.
+        :returns: True if something changed; the path of the image, None in check mode if it is not
+            in the cache yet.
+        :raises DroverError: the image could not be brought there.
         """
         name, source = image["name"], image.get("source")
         if not source or not image.get("checksum"):
@@ -66,11 +69,12 @@ class ImageCache:
     def _bring_from_peer(self, given: dict[str, Any], name: str, why: str) -> tuple[bool, str | None]:
         """Copy the image from the cache of another hypervisor.
 
-        Its libvirt sends the file over the connection that migrations use, and the checksum proves that it is the image. It does not go
-        through the controller, which would need room for a whole image.
+        Its libvirt sends the file over the connection for migrations. The checksum proves that the
+        file is the image. The file does not go through the controller, which would need room for a
+        whole image.
 
         :param why: a sentence: this host cannot read the source.
-        :raises DroverError: no other hypervisor can give it.
+        :raises DroverError: no other hypervisor can give the image.
         """
         words, peers = [why], self._peers(given["checksum"])
         for peer, (uri, path) in peers.items():
@@ -88,9 +92,9 @@ class ImageCache:
         raise DroverError(" ".join(words), host=self._host)
 
     def _peers(self, checksum: str) -> dict[str, tuple[str, str]]:
-        """Return hypervisors that have the image, as the store shows it: {host: (libvirt URI, path)}.
+        """Return hypervisors with the image, from the store: {host: (libvirt URI, path)}.
 
-        They begin with those that follow this host by name, so that not all hosts copy from the same one.
+        They begin with the names after this host, so that not all hosts copy from one hypervisor.
         """
         with self._store.read() as connection:
             found = files.holders(connection, f"/{CACHE}/{checksum.partition(':')[2].strip().lower()}")
@@ -110,9 +114,10 @@ class ImageCache:
             answer = self._hand.act("_image_file", {**given, "seconds": STEP})
             if answer.outcome != certainty.DONE:
                 left = answer.result.get("before") if left is None else left
-                # What was uploaded for this call is gone now.
+                # The failed call removed the file that was uploaded for it.
                 if left and tries and answer.result.get("other_content") and not given.get("uploaded"):
-                    # The part that was there was left by an earlier run or by another source, and had another content.
+                    # The part in the cache came from an earlier run or another source, and had
+                    # another content. Try once more without it.
                     left, tries = None, 0
                     continue
                 raise self._problem(name, answer.message, answer.result)
@@ -126,7 +131,7 @@ class ImageCache:
             self._say(f"{name} -> {self._host}: {_progress(result['size'], result['total'])}")
 
     def _upload(self, given: dict[str, Any], name: str, source: str) -> tuple[bool, str | None]:
-        """Copy a file of the controller to the host, and bring it into the cache from there."""
+        """Copy a file of the controller to the host, and bring it from there into the cache."""
         if self._check_mode:
             return True, None
         there = os.path.join(self._folder, UPLOAD.format(bulk.new_uuid()))
@@ -141,10 +146,12 @@ class ImageCache:
         return DroverError(f"Image {name} on {self._host}: {message}", host=self._host, **found)
 
     def clean(self, uri: str) -> dict[str, Any]:
-        """Remove the images that nothing needs on any host.
+        """Remove the images that no host needs.
 
-        :returns: a dict: changed, removed (paths), kept (dicts path and reason), lines (the same for people).
-        :raises DroverError: a host was not read since the store was made, so what it needs is not known.
+        :returns: a dict: changed, removed (paths), kept (dicts path and reason), lines (the same
+            for people).
+        :raises DroverError: a host was not read since the store was made, so its needs are not
+            known.
         """
         given: dict[str, Any] = {"uri": uri, "folder": self._folder, "state": "clean"}
         foreseen = self._hand.foretell("_image_file", given)

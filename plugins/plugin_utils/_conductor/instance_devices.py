@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attach a device to an instance, detach it, or make a disk larger, on the host that the instance is on.
+"""The devices of an instance: attach one, detach one, or make a disk larger, on the host of the
+instance.
 
-The order, the files and the room of a new or larger disk are in the store before the hypervisor gets the order. The order is closed when its host
-shows what became of it; until then the files and the room stay the instance's, and the next run goes on.
+The order, the files and the room of a new or larger disk are in the store before the hypervisor
+gets the order. The order is closed when its host shows the result. Until then the instance keeps
+the files and the room, and the next run continues.
 """
 
 from __future__ import annotations
@@ -25,25 +27,29 @@ from . import used_files
 from .ports import Hand, Ports
 from .removing import Removing
 
-#: What is attached, or made larger, as the module _domain_device names it.
+#: The kinds of devices, as the module _domain_device names them; GROWTH makes a disk larger.
 DISK, INTERFACE, CDROM, GROWTH = "disk", "interface", "cdrom", "growth"
 #: The words for each in sentences.
 WORDS = {DISK: "a disk", INTERFACE: "a network interface", CDROM: "a medium", GROWTH: "a disk"}
-#: How a refusal begins, by the task state.
+#: The beginning of a refusal, by the task state.
 NOT_DONE = {
     orders.ATTACHING: "Nothing is attached",
     orders.DETACHING: "Nothing is detached",
     orders.EXTENDING: "No disk is made larger",
 }
-#: Seconds that a look waits longer than a call may take for the guest; and that a run holds its lease longer.
+#: Seconds that a look waits beyond the time limit of a call, and that a run holds its lease beyond
+#: it.
 GRACE, SPARE = 30, 300
 
 
 class DeviceRequest(NamedTuple):
-    """A device that an instance is to have, or not to have.
+    """The request to attach a device to an instance, or to detach it.
 
-    wanted: its name and uuid, of which one may be missing; or a text that is either. kind: DISK, INTERFACE, CDROM or GROWTH.
-    given: its options, see the module _domain_device. present: it is to have it. timeout: seconds for the guest to release it.
+    - wanted: its name, its uuid or both; or a text that is a name or a uuid.
+    - kind: DISK, INTERFACE, CDROM or GROWTH.
+    - given: its options, see the module _domain_device.
+    - present: True to attach it, False to detach it.
+    - timeout: seconds that the guest may take to release it.
     """
 
     wanted: Mapping[str, str] | str
@@ -60,7 +66,7 @@ class DeviceRequest(NamedTuple):
 
 
 class InstanceDevices:
-    """One run for one device of one instance."""
+    """A run for one device of one instance."""
 
     def __init__(self, ports: Ports, request: DeviceRequest, check_mode: bool = False) -> None:
         self._store, self._hosts, self._leasing, self._clock = ports.store, ports.hosts, ports.leasing, ports.clock
@@ -68,10 +74,11 @@ class InstanceDevices:
         self._own = ports.own
 
     def run(self) -> dict[str, Any]:
-        """Carry it out.
+        """Attach, detach or enlarge the device.
 
-        :returns: a dict: changed, host, uuid, name, device (None where there is none), of a disk created_disks, and diff if there is one.
-        :raises DroverError: it is refused, it failed, or what became of it is not certain.
+        :returns: a dict: changed, host, uuid, name, device (None without a device), created_disks
+            for a disk, and diff if there is one.
+        :raises DroverError: it is refused, it failed, or its result is not certain.
         """
         found = self._find()
         if self._request.task_state == orders.DETACHING and self._request.kind != CDROM:
@@ -102,7 +109,7 @@ class InstanceDevices:
 
     @staticmethod
     def _host(instance: NamedInstance) -> str:
-        # refuse() has refused an instance on no host.
+        # refuse() has refused an instance without a host.
         return instance["host"] or ""
 
     def _held(self, host: str) -> contextlib.AbstractContextManager[None]:
@@ -112,14 +119,15 @@ class InstanceDevices:
 
     def _work(self, instance: NamedInstance, host: str) -> dict[str, Any]:
         hand, uuid = self._hosts.hand(host), instance["uuid"]
-        # An order of another kind is refused below.
+        # Any other kind of order is refused below.
         earlier = instance["order_uuid"] if instance["task_state"] in orders.DEVICES else None
         if earlier is not None and not self._check_mode:
-            # First of all nothing that an earlier run ordered may begin any more.
+            # First withdraw the order of the earlier run, so that nothing of it can begin any more.
             self._look(hand, instance, earlier, "an earlier run was cut off.")
         given = self._given(instance)
         if self._request.given.get("path"):
-            # The store names the instance that uses it. A hypervisor sees only that somebody does.
+            # The store has the name of the instance that uses the file. A hypervisor sees only that
+            # it is in use.
             named = {"path": self._request.given["path"], "readonly": bool(self._request.given.get("readonly"))}
             with self._store.read() as connection:
                 self._refuse_used(connection, instance, {"device": named})
@@ -129,7 +137,8 @@ class InstanceDevices:
             raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
         if not foreseen["changed"] and earlier is None:
             if self._request.kind == GROWTH and not self._check_mode:
-                # A person has made it larger, or the store came back from a backup: it counts as much as its host shows.
+                # A person has made it larger, or the store came back from a backup. Record the size
+                # that the host shows.
                 self._close(instance, host, None, foreseen["domain"])
             return foreseen
         self._refuse_used_elsewhere(instance, foreseen)
@@ -137,7 +146,7 @@ class InstanceDevices:
         with self._store.write() as connection:
             orders.begin(connection, uuid, self._request.task_state, order, instead_of=earlier)
             if self._request.present and foreseen["changed"]:
-                # No other run gets the file from now on.
+                # From now on no other run gets the file.
                 self._refuse_used(connection, instance, foreseen)
                 record_device.claim(
                     connection, uuid, host, foreseen["domain"], self._clock.time(), room=self._request.kind in (DISK, GROWTH)
@@ -162,9 +171,10 @@ class InstanceDevices:
         }
 
     def _refuse_unread(self, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
-        """Refuse what a guest may use on a host that the store has never read: a disk that would be written to by two, or made larger below it.
+        """Refuse a device that a guest on a host which the store has never read may use.
 
-        A disk that is made is nobody's yet, and one grows whose guest runs on its own host.
+        That is a disk that a second guest would write to, or a disk that would grow under a running
+        guest. A new disk has no other user. A disk may grow if its guest runs on its own host.
         """
         kind, runs_here = self._request.kind, (foreseen.get("domain") or {}).get("state") in LIVE_STATES
         is_taken = kind == DISK and self._request.present and foreseen.get("changed") and not foreseen["created_disks"]
@@ -192,7 +202,10 @@ class InstanceDevices:
         used_files.refuse_written(connection, *whose, [path for path in behind if path not in names])
 
     def _refuse_used_elsewhere(self, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
-        """Refuse a file that is there already, and that a domain of another host uses under another name, or since the last discovery."""
+        """Refuse an existing file that a domain of another host uses.
+
+        That host may have another name for it, or may use it only since the last discovery.
+        """
         kind, device = self._request.kind, foreseen["device"]
         if not (self._request.present and foreseen["changed"] and device) or kind in (INTERFACE, GROWTH) or foreseen.get("created_disks"):
             return
@@ -200,9 +213,9 @@ class InstanceDevices:
         self._removing.refuse_taken(instance["uuid"], instance["name"], instance["host"] or "", _names(foreseen), written=reads)
 
     def _look(self, hand: Hand, instance: NamedInstance, order: str, message: str) -> dict[str, Any] | None:
-        """Withdraw an order, and see what is there of the instance.
+        """Withdraw an order, and read the present domain of the instance.
 
-        :returns: the facts of its domain; None where its host has none.
+        :returns: the facts of its domain; None if its host has no such domain.
         :raises DroverError: the host does not show it.
         """
         uri, patience = instance["uri"] or DEFAULT_URI, self._request.timeout + GRACE
@@ -218,10 +231,10 @@ class InstanceDevices:
         return found["domain"]
 
     def _close(self, instance: NamedInstance, host: str, order: str | None, facts: dict[str, Any] | None) -> None:
-        """Close the order, and record what the host shows.
+        """Close the order, and record the domain on the host.
 
-        :param order: None where there was nothing to do.
-        :param facts: None where the domain is gone: the next discovery says where it is.
+        :param order: None without an order.
+        :param facts: None if the domain is gone; then the next discovery finds it.
         """
         if facts is not None and facts.get("uuid") != instance["uuid"]:
             raise DroverError(
@@ -238,7 +251,7 @@ class InstanceDevices:
 
 
 def _names(foreseen: Mapping[str, Any]) -> list[str]:
-    """The paths of the file of a device."""
+    """Return the paths of the file of a device."""
     device = foreseen["device"] or {}
     return sorted({path for path in (device.get("path"), device.get("real_path")) if path})
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Migrate single instances: the order of things, from what is open to the last confirmation.
+"""The migration of single instances: its order, from open moves to the last confirmation.
 
-An instance that runs or is paused moves live, one that is off moves cold, host after host. One that is shut down for its move
-is resized to the size that it has, on another host (conductor.resize).
+A running or paused instance moves live, and an instance that is off moves cold, host after host. An
+instance that is shut down for its move is resized to its own size on another host
+(conductor.resize).
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from .settings import MoveSettings, ResizeSettings
 
 @dataclasses.dataclass(frozen=True)
 class InstanceMigrationRequest:
-    """What the operator wants.
+    """The request of the operator.
 
     - instances: names, uuids, or mappings of both.
-    - settings: for those that are shut down for their move.
-    - host: the host to take; None for those that the scheduler picks.
-    - cold: shut down those that run.
+    - settings: for the instances that are shut down for their move.
+    - host: the destination; None to let the scheduler choose one.
+    - cold: shut down the running instances.
     """
 
     instances: Sequence[Any]
@@ -46,14 +47,18 @@ class InstanceMigrationRequest:
 
 
 class PolicyOnMove(TypedDict):
-    """What the policy of an instance says of its migration. moves_cold: it is shut down for it. kept_by_policy: None, or why it stays."""
+    """The policy of an instance on its migration.
+
+    - moves_cold: it is shut down for the move.
+    - kept_by_policy: None, or the reason why it stays.
+    """
 
     moves_cold: bool
     kept_by_policy: str | None
 
 
 def by_policy(instance: NamedInstance) -> PolicyOnMove:
-    """Return what the policy of an instance says of its migration."""
+    """Return the policy of an instance on its migration."""
     policy, state = instance["policy"] or {}, instance["state"]
     move = policy.get("move")
     return {
@@ -68,29 +73,31 @@ class InstanceMigrations:
     def __init__(self, ports: Ports, wanted: InstanceMigrationRequest) -> None:
         self._ports, self._store, self._request, self._settings = ports, ports.store, wanted, wanted.settings
         self._colds = Resize(ports, ResizeRequest([], wanted.settings, ending=CONFIRM, host=wanted.host))
-        #: What failed, sentences.
+        #: The failures, as sentences.
         self.failed: list[str] = []
-        #: Of the moves of this run.
+        #: The moves of this run.
         self.migrations: list[MoveOutcome] = []
         self.changed = False
 
     @property
     def differences(self) -> list[Difference]:
-        """Return what changed of those that were shut down for their move."""
+        """Return the changes of the instances that were shut down for their move."""
         return self._colds.differences
 
     def run(self) -> dict[str, Any]:
-        """Carry it out.
+        """Migrate the instances.
 
-        :returns: a dict: changed, migrations, resizes (of instances that were shut down for their move).
-        :raises DroverError: an instance was not moved; the others were, all the same. Or it fits nowhere, and none was moved.
+        :returns: a dict: changed, migrations, resizes (of instances that were shut down for their
+            move).
+        :raises DroverError: an instance was not moved, but the others were; or one fits nowhere,
+            and none was moved.
         """
         instance_lookup.refuse_none(self._request.instances)
         instances = self._end_open(self._find())
         moving = self._sort_out(instances)
         stopping = {each["uuid"]: each for each in moving if self._is_to_stop(each)}
         self._move([each for each in moving if each["uuid"] not in stopping])
-        # A killed run may have left a resize half way.
+        # A killed run may have left a resize unfinished.
         colds = [each for each in instances if each["migration"] is not None and each["migration"]["type"] == RESIZE] + list(
             stopping.values()
         )
@@ -106,7 +113,7 @@ class InstanceMigrations:
     def _end_open(self, instances: list[NamedInstance]) -> list[NamedInstance]:
         """End the moves that an earlier run left open.
 
-        :returns: the instances as they are then.
+        :returns: the instances in their state afterwards.
         """
         left = [move for move in map(_move_of, instances) if move is not None]
         if not left:
@@ -134,7 +141,9 @@ class InstanceMigrations:
         return HostMoves(self._ports, host, self._request.moves)
 
     def _sort_out(self, instances: list[NamedInstance]) -> list[NamedInstance]:
-        """Return the instances that move; those that their policy keeps in place only where the operator wants that."""
+        """Return the instances that move. Keep one that its policy keeps, unless the operator
+        overrides it.
+        """
         moving = []
         for each in instances:
             if each["migration"] is not None:
@@ -162,9 +171,10 @@ class InstanceMigrations:
         return moving
 
     def _refuse_unread(self, instance: NamedInstance) -> None:
-        """Refuse what a host that the store has never read may forbid: the instance may run there, and what is moved here is an old definition.
+        """Refuse a cold move while an unread host may run the instance.
 
-        A live move is not refused, because its host makes it only with a guest that runs there.
+        Then the definition here would be an old one. A live move is not refused, because its host
+        makes it only with a guest that runs there.
         """
         if instance["state"] == "shutoff" or self._is_to_stop(instance):
             with self._store.read() as connection:
@@ -177,7 +187,10 @@ class InstanceMigrations:
         return not self._settings.despite_policy and by_policy(instance)["moves_cold"]
 
     def _move(self, instances: list[NamedInstance]) -> None:
-        """Find a place for each, all of them as one batch, and move those of each host; a host that fails stops no other."""
+        """Find places for all instances in one batch, and move them host by host.
+
+        A failure at one host stops no other.
+        """
         moves = self._placed(instances)
         for source in dict.fromkeys(move["from_host"] for move in moves):
             try:
@@ -209,9 +222,9 @@ class InstanceMigrations:
         self.failed += [f"{each['name']} did not move from {source} to {to.get(each['uuid'])}: {each['message']}" for each in failed]
 
     def _placed(self, instances: list[NamedInstance]) -> list[Move]:
-        """Find destinations for instances, all of them as one batch.
+        """Find destinations for instances, all in one batch.
 
-        :raises DroverError: one of them fits nowhere.
+        :raises DroverError: an instance fits nowhere.
         """
         host = self._request.host
         with self._store.read() as connection:
@@ -250,6 +263,6 @@ class InstanceMigrations:
 
 
 def _move_of(instance: NamedInstance) -> HeldMigration | None:
-    """Return the open migration of an instance, but for a resize."""
+    """Return the open migration of an instance, unless it is a resize."""
     migration = instance["migration"]
     return migration if migration is not None and migration["type"] != RESIZE else None

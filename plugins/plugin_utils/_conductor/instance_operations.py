@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Start, stop, reboot and remove instances wherever they are: host after host, each under its lease."""
+"""The start, stop, reboot and removal of instances on any host: host after host, each under its
+lease.
+"""
 
 from __future__ import annotations
 
@@ -19,33 +21,36 @@ from .ports import Ports
 from .resize_removal import ResizeRemoval, is_resized
 from .starting import Starting
 
-#: Seconds that the work on one instance may take beyond its timeout, and on a host in all.
+#: Seconds that the work on one instance may take beyond its timeout, and that all work on a host
+#: may take beyond that.
 SPARE, SPARE_OF_HOST = 30, 300
 
 
-#: What a dry run says of an instance.
+#: The words of a dry run, by state.
 _WOULD = {"running": "started", "stopped": "shut down", "rebooted": "rebooted"}
 
 
 class InstanceOperations:
-    """One run on the instances of several hosts. A host that fails stops no other."""
+    """A run on the instances of several hosts. A failure at one host stops no other."""
 
     def __init__(self, ports: Ports, check_mode: bool = False) -> None:
         self._ports = ports
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
         self._check_mode, self._proofs = check_mode, Starting(ports)
-        #: Of all instances; the differences that modules returned; sentences on what failed.
+        #: The outcomes of all instances; the differences that modules returned; sentences on
+        #: failures.
         self.outcomes: list[InstanceOutcome] = []
         self.differences: list[dict[str, Any]] = []
         self.failed: list[str] = []
 
     def run(self, wanted: Sequence[Any], state: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
-        """Carry it out.
+        """Bring the instances to a state.
 
         :param wanted: names, uuids, or mappings of both.
         :param state, options: see operations.Operations.carry_out().
-        :returns: (result, differences, failed): a dict changed, instances and, of those that are removed, gone (dicts uuid and name,
-            and names of those that were not in the store); what changed; sentences.
+        :returns: (result, differences, failed): a dict; the changes; sentences. The dict has
+            changed, instances and, after a removal, gone (dicts uuid and name, and the names that
+            were not in the store).
         """
         instance_lookup.refuse_none(wanted)
         unknown: list[Any] | None = [] if state == "absent" else None
@@ -87,13 +92,13 @@ class InstanceOperations:
         return result, self.differences, self.failed
 
     def _look(self, found: Sequence[NamedInstance]) -> None:
-        """Read the hosts once for the instances of all hosts, where they are of several."""
+        """Read the hosts once for all instances, if these are on several hosts."""
         hosts = {each["host"] for each in found if each["host"] is not None}
         if len(hosts) > 1:
             self._proofs.look({each["uuid"]: each["name"] for each in found}, hosts)
 
     def _refuse_unheard_of(self, names: Sequence[Any]) -> None:
-        """Refuse to call instances gone that the store has never seen, while it has not read all hosts.
+        """Refuse to call unknown instances gone while an unread host may have them.
 
         :raises DroverError: a host has not been read.
         """
@@ -103,7 +108,7 @@ class InstanceOperations:
 
     @contextlib.contextmanager
     def _noted(self) -> Iterator[None]:
-        """Note what fails, and go on; not where the time of the whole run is over."""
+        """Note a failure and continue. Raise it if the time of the whole run is over."""
         try:
             yield
         except DroverError as problem:
@@ -112,13 +117,13 @@ class InstanceOperations:
             self.failed.append(str(problem))
 
     def _remove_resized(self, instance: NamedInstance, patience: int) -> None:
-        """Remove an instance whose resize is open, if its domain is gone; else it is refused."""
+        """Remove an instance with an open resize if its domain is gone; else refuse the removal."""
         removal = ResizeRemoval(self._ports, patience, self._check_mode)
         with self._held(removal.hosts(instance["uuid"]), "absent", 4 * patience + SPARE_OF_HOST):
             self.outcomes.append(removal.remove(instance["uuid"]))
 
     def _give_up_build(self, instance: NamedInstance, timeout: int) -> None:
-        """Give back the room of an instance that is claimed and not built."""
+        """Give back the room of an instance with a claim and without a finished build."""
         name, host = instance["name"], instance["host"] or ""
         left: list[str] = []
         with self._held([host], "absent", timeout + SPARE_OF_HOST):

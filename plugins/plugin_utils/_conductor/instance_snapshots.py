@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make snapshots of instances, delete them, go back to them, and list them, wherever the instances are.
+"""The snapshots of instances on any host: make one, delete one, revert to one, or list them.
 
-The order is in the store before the hypervisor gets it: while it is open, nobody moves the instance or restarts it elsewhere, as which image is
-its newest is not known. It is closed when its host shows what became of it.
+The order is in the store before the hypervisor gets it. While it is open, no run moves the instance
+or restarts it elsewhere, because its newest image is not known. The order is closed when its host
+shows the result.
 """
 
 from __future__ import annotations
@@ -27,23 +28,27 @@ from .starting import Starting
 
 MODULE = "_domain_snapshot"
 PRESENT, ABSENT, REVERTED = "present", "absent", "reverted"
-#: How a refusal begins, by the state that is wanted; None to list them.
+#: The beginning of a refusal, by the wanted state; None to list snapshots.
 NOT_DONE = {PRESENT: "No snapshot is made", ABSENT: "No snapshot is deleted", REVERTED: "It is not reverted", None: "Its host is not asked"}
-#: What is said afterwards: (done, in check mode).
+#: The messages afterwards: (done, in check mode).
 SAID = {
     PRESENT: ("the snapshot {} was made", "the snapshot {} would be made"),
     ABSENT: ("the snapshot {} was deleted; the guest has all that it had", "the snapshot {} would be deleted"),
     REVERTED: ("its disks are as of the snapshot {}", "its disks would be as of the snapshot {}"),
 }
-#: Seconds that a look waits for a call at work; and that a run holds its lease longer than a merge may take.
+#: Seconds that a look waits for a running call, and that a run holds its lease beyond the time of a
+#: merge.
 GRACE, SPARE = 30, 300
 
 
 class SnapshotRequest(NamedTuple):
-    """What is wanted of each instance.
+    """The request for each instance.
 
-    state: PRESENT, ABSENT, REVERTED, or None to list. name: of the snapshot. description: of a new one. discard: remove what the guest wrote
-    since the snapshot that it is reverted to. timeout: seconds for a merge.
+    - state: PRESENT, ABSENT, REVERTED, or None to list.
+    - name: the name of the snapshot.
+    - description: the description of a new snapshot.
+    - discard: remove all data that the guest wrote after the snapshot, in a revert to it.
+    - timeout: seconds that a merge may take.
     """
 
     state: str | None
@@ -54,7 +59,7 @@ class SnapshotRequest(NamedTuple):
 
 
 class InstanceSnapshots:
-    """One run. An instance that fails stops no other."""
+    """A run on snapshots. A failure of one instance stops no other."""
 
     def __init__(self, ports: Ports, request: SnapshotRequest, check_mode: bool = False) -> None:
         self._store, self._hosts, self._leasing, self._clock, self._say = ports.store, ports.hosts, ports.leasing, ports.clock, ports.say
@@ -64,10 +69,10 @@ class InstanceSnapshots:
         self._removing = Removing(ports)
 
     def run(self, wanted: Sequence[Any]) -> tuple[list[SnapshotOutcome], list[dict[str, Any]], list[str]]:
-        """Carry it out.
+        """Make, delete, revert to or list the snapshots.
 
         :param wanted: names, uuids, or mappings of both.
-        :returns: (outcomes, differences, sentences on what failed).
+        :returns: (outcomes, differences, sentences on failures).
         :raises DroverError: an instance is not known, or the time of the whole run is over.
         """
         instance_lookup.refuse_none(wanted)
@@ -107,7 +112,8 @@ class InstanceSnapshots:
             (instance,) = instance_lookup.find(connection, [wanted])
         not_done = NOT_DONE[self._request.state]
         if self._request.state is not None:
-            # A resize that is not confirmed would be reverted to another definition, with the disks of before.
+            # A revert during an unconfirmed resize would combine another definition with the disks
+            # from before.
             instance_lookup.refuse(instance, not_done, order=orders.SNAPSHOTTING)
         if instance["host"] is None or instance["state"] in ("missing", "building"):
             raise DroverError(
@@ -135,7 +141,7 @@ class InstanceSnapshots:
         hand, uuid, host = self._hand(instance), instance["uuid"], instance["host"] or ""
         earlier = instance["order_uuid"] if instance["task_state"] in orders.SNAPSHOTS else None
         if earlier is not None and not self._check_mode:
-            # Nothing that an earlier run ordered begins any more, and what it came to is recorded first.
+            # Withdraw the order of the earlier run, and record its result first.
             self._close(instance, host, earlier, self._look(hand, instance, earlier, "an earlier run was cut off."))
         given = {**self._given(instance), "used_elsewhere": self._used_elsewhere(hand, instance, host)}
         foreseen = hand.foretell(MODULE, given)
@@ -176,7 +182,7 @@ class InstanceSnapshots:
         """Return the images of an instance that other hosts need or may need."""
         if self._request.state == PRESENT:
             if instance["state"] == "shutoff":
-                # It may be an old definition, on whose disk the instance runs elsewhere.
+                # This definition may be an old one, and the instance may use its disk elsewhere.
                 self._refuse_unread(instance, continuity.RUNNING)
             return []
         seen = self._read(hand, instance)
@@ -191,9 +197,9 @@ class InstanceSnapshots:
             continuity.refuse_unread(connection, refused, self._hosts.names(), unknown)
 
     def _look(self, hand: Hand, instance: NamedInstance, order: str, message: str) -> dict[str, Any] | None:
-        """Withdraw an order, and see what is there of the instance.
+        """Withdraw an order, and read the present domain of the instance.
 
-        :returns: the facts of its domain; None where its host has none.
+        :returns: the facts of its domain; None if its host has no such domain.
         :raises DroverError: the host does not show it.
         """
         found = hand.look(instance["uri"] or DEFAULT_URI, {instance["uuid"]: [order]}, GRACE)[instance["uuid"]]
@@ -207,9 +213,9 @@ class InstanceSnapshots:
         return found["domain"]
 
     def _close(self, instance: NamedInstance, host: str, order: str, facts: dict[str, Any] | None) -> None:
-        """Close the order, and record what the host shows.
+        """Close the order, and record the domain on the host.
 
-        :param facts: None where the domain is gone: the next discovery says where it is.
+        :param facts: None if the domain is gone; then the next discovery finds it.
         """
         if facts is not None and facts.get("uuid") != instance["uuid"]:
             raise DroverError(
@@ -224,7 +230,7 @@ class InstanceSnapshots:
                 record_device.record_devices(connection, instance["uuid"], host, facts, self._clock.time())
 
     def _tell(self, outcome: SnapshotOutcome) -> None:
-        """Show what was done."""
+        """Show the result to the operator."""
         if not outcome["changed"]:
             return
         words = SAID[self._request.state or PRESENT][self._check_mode].format(self._request.name)

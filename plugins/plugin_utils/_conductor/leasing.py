@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Leases for as long as a run works on hosts.
+"""The leases of a run for the hosts that it works on.
 
-A lease is taken once and given back once. In between it is renewed with what the run writes, which fails where it was lost.
+A run takes a lease once and gives it back once. Between them, each write of the run renews it. A
+renewal fails if the lease was lost.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from .._store.engine import Connection, Store
 
 
 class Leasing:
-    """Takes leases in the name of one run.
+    """The leases of one run.
 
-    :param say: show a line to the person who watches.
+    :param say: show a line to the operator.
     """
 
     def __init__(self, store: Store, actor: leases.Actor, say: Callable[[str], None]) -> None:
         self._store, self._actor, self._say = store, actor, say
-        # The hosts whose leases this run has taken and not given back.
+        # The hosts with a lease that this run has taken and not given back.
         self._hosts: set[str] = set()
 
     @property
@@ -33,20 +34,21 @@ class Leasing:
 
     @contextlib.contextmanager
     def held(self, hosts: Iterable[str], purpose: str, seconds: int = leases.SECONDS) -> Iterator[None]:
-        """Hold the leases of hosts, taken in this order. The run keeps those that it held before.
+        """Hold the leases of hosts, taken in this order. The run keeps the leases that it held
+        before.
 
-        :param purpose: what for; others who want the hosts read it.
-        :param seconds: for how long, unless they are renewed.
-        :raises leases.Held: somebody else has one; those that were taken before it are given back.
+        :param purpose: the purpose, for other runs that want the hosts.
+        :param seconds: the time until they end without a renewal.
+        :raises leases.Held: another run has one of them; the leases taken before it are given back.
         """
         before = set(self._hosts)
         taken: list[str] = []
-        # A lease that the run holds is only made longer.
+        # For a lease that the run holds, only extend its time.
         wanted = [host for host in hosts if host not in before or seconds > leases.SECONDS]
         try:
             for host in wanted:
                 new = self.take(host, purpose, seconds)
-                # Another task of the playbook may hold it.
+                # An older lease belongs to another task of the playbook.
                 if new:
                     taken.append(host)
                 self._hosts.add(host)
@@ -57,12 +59,12 @@ class Leasing:
                 self.release(taken)
 
     def take(self, host: str, purpose: str, seconds: int = leases.SECONDS) -> bool:
-        """Take the lease of a host for so many seconds, or make it longer.
+        """Take the lease of a host for a number of seconds, or make it longer.
 
-        The run keeps it, through other tasks of the playbook too.
+        The run keeps it, also through other tasks of the playbook.
 
-        :returns: whether the lease is new.
-        :raises leases.Held: somebody else has it.
+        :returns: True if the lease is new.
+        :raises leases.Held: another run has it.
         """
         with self._store.write() as connection:
             found = leases.take(connection, host, self._actor, purpose, seconds)
@@ -71,28 +73,30 @@ class Leasing:
         return found["changed"]
 
     def renew(self, connection: Connection, host: str) -> None:
-        """Renew the lease of a host, and all others that the run holds.
+        """Renew the lease of a host, and all other leases of the run.
 
-        :raises leases.Lost: another run holds it, or nobody does.
+        :raises leases.Lost: another run or no run holds it.
         """
         leases.renew(connection, host, self._actor)
         leases.renew_all(connection, self._actor)
 
     def extend(self, host: str, seconds: int) -> None:
-        """Make the lease of a host last so many seconds from now, for a call that renews nothing.
+        """Extend the lease of a host to a number of seconds from now, for a call without renewals.
 
-        :raises leases.Lost: as of renew().
+        :raises leases.Lost: see renew().
         """
         with self._store.write() as connection:
             leases.renew(connection, host, self._actor, seconds)
 
     def begun(self, host: str) -> float | None:
-        """Return the time at which the lease of a host was taken (seconds since 1970); None where there is none."""
+        """Return the time at which the lease of a host was taken (seconds since 1970); None without
+        one.
+        """
         with self._store.read() as connection:
             return leases.begun(connection, host)
 
     def release(self, hosts: list[str]) -> None:
-        """Give back those of the leases of hosts that the run holds."""
+        """Give back the leases of these hosts, if this run holds them."""
         with self._store.write() as connection:
             for host in hosts:
                 if leases.held(connection, host, self._actor):

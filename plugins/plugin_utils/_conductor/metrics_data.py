@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the store to the figures of metrics."""
+"""The figures of metrics, from the store."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .._store import evacuations, hosts, instances, recent, totals
 from .._store.engine import Connection
 from . import scheduling
 
-#: Seconds of the past that rates, durations and refusals are of.
+#: Seconds of the past that rates, durations and refusals cover.
 WINDOW = 86400
 
 
 def read(connection: Connection, policy: Policy, now: float, service_down_time: float = 0) -> dict[str, Any]:
     """Collect the figures of one moment, see metrics.text().
 
-    :param policy: by which the instances of a lost host would be placed.
+    :param policy: the policy that would place the instances of a lost host.
     """
     columns, placed = scheduling.read_for_losses(connection, [], policy, now, service_down_time)
     found = hosts.listing(connection, now, service_down_time, columns=columns)
@@ -38,7 +38,7 @@ def read(connection: Connection, policy: Policy, now: float, service_down_time: 
             {key: each[key] for key in ("host", "state", "status", "maintenance", "last_seen_up", "zones", "instances")}
             | {"kind": view.kind(each)}
             for each in found
-            # It has left, which is no alert.
+            # The host has left the fleet, so there is no alert for it.
             if each["state"] != "unreported"
         ],
         "totals": [each._asdict() for each in totals.read(connection, {each["host"] for each in found if view.takes_instances(each)})],

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Moves off one host: opened in the store, started, followed and closed.
+"""The moves off one host: opened in the store, started, followed and closed.
 
-The store is written before the hypervisor is given a move, and again once the hypervisor has shown where the instance is.
-So a run that is killed at any point leaves open migrations, and ``settle()`` of the next run asks the hypervisor how they ended.
+The store has a move before the hypervisor gets it. It is written again when the hypervisor has
+shown the place of the instance. A killed run leaves open migrations, and ``settle()`` of the next
+run finds out their ends from the hypervisor.
 """
 
 from __future__ import annotations
@@ -29,43 +30,48 @@ from .progress import Progress
 from .restarting import ACTIVE, Restarts
 from .under_way import MOVES, UnderWay
 
-# How long (seconds) one call on the hypervisor waits.
+# Seconds that one call on the hypervisor waits.
 WAIT = 10
-# How long (seconds) it waits at most after a move has ended or begun: that is shown within 4 s. The longer it waits, the fewer calls take
-# processors from those that move: with 1.3 s, moves of 1.4 s on busy processors took a quarter longer than with 4 s.
+# Seconds that it waits at most after a move has ended or begun, so that the operator sees it within
+# 4 s. A longer wait needs fewer calls, and calls take processor time from moving instances. With
+# 1.3 s, moves of 1.4 s on busy processors took a quarter longer than with 4 s.
 NEWS = 3
-# How many moves wait at the hypervisor for each that may move, and how few have to be under way for each before it is given
-# more. A call takes as long as a small move, and processors from those that move: the fewer calls, the better.
+# AHEAD: moves that wait at the hypervisor for each move that may run. ENOUGH: open moves for each
+# running one, below which it gets more. A call takes as long as a small move and takes processor
+# time from moves, so fewer calls are better.
 AHEAD = 3
 ENOUGH = 2
-# After how many answers that do not mention a move it is given up.
+# The number of answers without a move after which the run gives up that move.
 SILENT = 5
-# How often (seconds) the lease is renewed while nothing new is begun.
+# Seconds between two renewals of the lease while nothing new is begun.
 RENEW = 30
-# How long (seconds) to wait while other runs have all that the limits allow, how often to look, and how often to say so.
+# Seconds to wait while other runs use all that the limits allow; between two looks; between two
+# messages about it.
 PATIENCE = 3600
 LOOK_AGAIN = 2
 SAY_AGAIN = 60
 
-#: (start, follow, wait, until) -> what the module _domain_migration at the source answers.
+#: (start, follow, wait, until) -> the answers of the module _domain_migration at the source.
 AskHypervisor = Callable[[list[MoveOrder], list[MoveOrder], int, int], list[MoveAnswer]]
 
 
 class Mover:
-    """Moves instances off one host.
+    """The mover of instances off one host.
 
-    :param hypervisor: to start what is under way, or done, is harmless. Of those started, ``limits.per_source`` move at a
-        time and the others wait. It answers after ``wait`` seconds, or once no more than ``until`` are under way, or NEWS
-        seconds after one has ended or begun.
-    :param show: show a line to the person who watches.
+    :param hypervisor: the call of the hypervisor. A second start of a running or finished move is
+        harmless. ``limits.per_source`` of the started moves run at a time and the others wait. It
+        answers after ``wait`` seconds, or when at most ``until`` moves are under way, or NEWS
+        seconds after a move has ended or begun.
+    :param show: show a line to the operator.
     :param limits: the most migrations at a time, over all runs.
-    :param keep: renew the lease of the host, or raise leases.Lost: then nothing more is begun, and what has begun is
-        left to the run that has the lease now.
+    :param keep: renew the lease of the host, or raise leases.Lost. After that the run begins
+        nothing, and leaves its open moves to the run that has the lease.
     :param power: for instances that are shut down for a cold move.
     :param patience: seconds to wait for other runs while nothing can be begun.
-    :param since: an instance whose move was aborted after this time (seconds since 1970) is not moved again; None for never.
-    :param progress: of the run; by default one of these moves alone.
-    :param under_way: what goes on by itself if the run ends.
+    :param since: an instance with a move aborted after this time (seconds since 1970) is not moved
+        again; None for never.
+    :param progress: the progress of the run; by default the progress of these moves alone.
+    :param under_way: the record of work that continues after the end of the run.
     """
 
     def __init__(
@@ -88,12 +94,13 @@ class Mover:
         self._progress = progress or Progress(show, clock)
         self._endings = MoveEndings(store, power, clock, self._progress)
         self._kept = clock.monotonic()
-        # What is under way, by the uuid of the instance, and how many answers in a row have not mentioned it.
+        # The moves under way, by the uuid of the instance, and the number of answers in a row
+        # without them.
         self._running: dict[str, MoveOrder] = {}
         self._silent: dict[str, int] = {}
         # Uuids of the instances whose moves wait at the hypervisor for their turn.
         self._ahead: set[str] = set()
-        # Which limit keeps a move from being begun, by the uuid of the instance.
+        # The limit that keeps a move from its begin, by the uuid of the instance.
         self._blocked: dict[str, migration_limits.Busy] = {}
         self._waiting_since: float | None = None
         self._said_busy: float | None = None
@@ -101,10 +108,10 @@ class Mover:
     def settle(self, host: str, begin: bool = True) -> list[MoveOutcome]:
         """Finish or undo the migrations that an earlier run left open.
 
-        Each is started again with the room it still holds: the hypervisor finds out whether it is under
-        way, done, or was never begun. One whose destination is disabled or down by now is not begun any more.
+        Each is started again with its room: the hypervisor finds out if it is under way, done, or
+        was never begun. It is not begun if its destination is disabled or down by now.
 
-        :param begin: whether one that was never begun is begun now; otherwise it is undone.
+        :param begin: begin a migration that was never begun; without it, undo such a migration.
         """
         with self.store.read() as connection:
             pending: list[MoveOrder] = migration_orders.pending(connection, host)
@@ -112,7 +119,8 @@ class Mover:
         if left:
             self._renew()
             names = ", ".join(order["name"] for order in left)
-            # Without begin, those that never began are not named: nothing becomes of them.
+            # Without begin, migrations that never began are not named, because nothing happens to
+            # them.
             after = f": {names}" if begin else " them"
             self.show(f"{host}: an earlier run left {counted(len(left), 'migration')} open, looking after{after}")
         self._progress.expect(dict.fromkeys(order["uuid"] for order in left))
@@ -125,9 +133,9 @@ class Mover:
         return outcomes
 
     def abort(self, orders: Sequence[MoveOrder]) -> list[MoveOutcome]:
-        """Follow migrations to their end whose hypervisor was made to abort whatever it is given to follow.
+        """Follow aborted migrations to their end. The hypervisor aborts every move that it follows.
 
-        :returns: the outcomes. One that was too late is completed.
+        :returns: the outcomes. A move with a late abort is completed.
         """
         self._progress.expect(dict.fromkeys(order["uuid"] for order in orders))
         self._running.update({order["uuid"]: order for order in orders})
@@ -139,9 +147,9 @@ class Mover:
         return self._endings.outcomes
 
     def run(self, wanted: Iterable[Move]) -> list[MoveOutcome]:
-        """Carry out moves in their order, as many at a time as the limits allow.
+        """Make moves in their order, as many at a time as the limits allow.
 
-        :returns: the outcomes, those of settle() included.
+        :returns: the outcomes, with the outcomes of settle().
         """
         queue = list(wanted)
         self._progress.expect({move["uuid"]: move.get("seconds") for move in queue})
@@ -160,9 +168,9 @@ class Mover:
         return self._under_way.known(MOVES, lambda: [order["name"] for order in list(self._running.values())], after_error=True)
 
     def _ahead_allowed(self) -> int:
-        """Return how many may be open beside those that move, to begin without delay once one of them is over.
+        """Return the number of moves that may wait at the hypervisor, to begin without delay.
 
-        0 where other limits hold too: what only waits would take from what other runs may begin.
+        It is 0 with other limits: a waiting move would use up what other runs may begin.
         """
         most = self.limits.per_source
         if most is None or self.limits.per_destination is not None or self.limits.overall is not None:
@@ -170,11 +178,14 @@ class Mover:
         return AHEAD * most
 
     def _enough(self, ahead: int) -> int | None:
-        """Return how many under way keep the hypervisor busy; None where nothing waits there, so that each end makes way."""
+        """Return the number of open moves that keep the hypervisor busy.
+
+        It is None if no move waits there, because then each end lets another move begin.
+        """
         return ENOUGH * self.limits.per_source if ahead and self.limits.per_source is not None else None
 
     def _open(self, queue: list[Move], ahead: int) -> list[MoveOrder]:
-        """Write the next moves down as far as the limits allow; take them from the queue."""
+        """Record the next moves as far as the limits allow; remove them from the queue."""
         orders: list[MoveOrder] = []
         self._blocked = {}
         if not queue:
@@ -188,15 +199,17 @@ class Mover:
             silent = silent_hosts.intersection((move["from_host"], move["host"]))
             if silent:
                 queue.remove(move)
-                # Without its provider: once the host answers, it is as good as any other.
+                # Give no provider: when the host answers, it is again a good destination.
                 self._endings.refuse(move, f"It was not begun, as libvirt on {' and '.join(sorted(silent))} does not answer.")
                 continue
             stops = states.get(move["uuid"]) in ACTIVE
             if stops:
-                # It is shut down for its move and is not to wait while it is off; nor is it to be overtaken for ever.
+                # It is shut down for its move and must not wait while it is off. It must not be
+                # overtaken for ever either.
                 ahead = 0
             try:
-                # A look that costs little; what counts is the one with which it is written down.
+                # This check is cheap. The check that counts is in the transaction that records the
+                # move.
                 migration_limits.refuse(self.limits, move, under_way, budgets.get(move["uuid"]), given_up, ahead)
                 order, under_way = self._write(move, stops, ahead)
             except migration_limits.Busy as busy:
@@ -209,27 +222,27 @@ class Mover:
             except DroverError as problem:
                 self._endings.refuse(move, str(problem), provider=move.get("provider"))
             else:
-                # Not before the store has it for certain: a commit may fail too.
+                # Only after the transaction, because a commit may fail too.
                 orders.append(order)
                 self._endings.opened.add(order["migration"])
             queue.remove(move)
         return orders
 
     def _write(self, move: Move, stops: bool, ahead: int) -> tuple[MoveOrder, Any]:
-        """Write a move down, which claims its destination.
+        """Record a move and claim its destination.
 
-        :param stops: whether the instance is shut down for the move, as far as the store knows.
+        :param stops: True if the instance is shut down for the move, by the records of the store.
         :returns: its order, and all moves that are open then.
         """
         notes: dict[str, Any] = {"for_hosts": move["for_hosts"]} if move.get("for_hosts") else {}
         if stops:
             with self.store.read() as connection:
                 unopened = migration_orders.unopened(connection, move)
-            # Somebody may have shut it down since: then it is to stay off.
+            # A person may have shut it down since. Then it must stay off.
             if self.power.runs(unopened):
                 notes["restart"] = True
         kind, given_up = "live-migration" if move["live"] else "migration", self._endings.given_up
-        # Alone: two runs that count at the same moment would both find room for one more.
+        # One transaction: two runs that count at the same moment would both find room for one more.
         with self.store.write() as connection:
             self._keep(connection)
             if self._since is not None:
@@ -238,7 +251,9 @@ class Mover:
             return migration_orders.order(connection, opened["uuid"]), migrations_open.open_moves(connection)
 
     def _wait(self, queue: list[Move]) -> None:
-        """Wait, as other runs have all that the limits allow; give up what waits in vain, or for too long."""
+        """Wait while other runs use all that the limits allow; give up moves that wait in vain or
+        too long.
+        """
         now = self._clock.monotonic()
         if self._waiting_since is None:
             self._waiting_since = now
@@ -261,14 +276,15 @@ class Mover:
         self._clock.sleep(min(LOOK_AGAIN, max(self.patience, 0)))
 
     def _follow(self, orders: list[MoveOrder], enough: int | None = 0) -> None:
-        """Start orders, and look after all that are under way for a while.
+        """Start orders, and follow all open moves for a while.
 
-        :param enough: so many under way keep the hypervisor busy; None where each that ends makes way for another.
+        :param enough: the number of open moves that keep the hypervisor busy; None if each end lets
+            another move begin.
         """
         most, moving = self.limits.per_source, len(self._running.keys() - self._ahead)
         for order in orders:
             if not order["begin"] or (most is not None and moving >= most):
-                # What is only found out about may have begun or not.
+                # An earlier run may or may not have begun this one.
                 self._ahead.add(order["uuid"])
                 continue
             moving += 1
@@ -282,14 +298,14 @@ class Mover:
         self._renew_in_time()
         answers = self.hypervisor(self._marked(orders), self._marked(known), WAIT, self._until(enough))
         self._give_up({answer["uuid"] for answer in answers})
-        # What has ended first: it is what made way for another.
+        # Take ended moves first, because their end let another move begin.
         for answer in sorted(answers, key=lambda answer: answer["status"] == "running"):
             found = self._running.get(answer["uuid"])
             if found is not None:
                 self._take(found, answer)
 
     def _take(self, order: MoveOrder, answer: MoveAnswer) -> None:
-        """Show how far a move is that is under way, or record how it ended."""
+        """Show the progress of a running move, or record the end of a move."""
         uuid = order["uuid"]
         if uuid in self._ahead and answer.get("phase") not in BEFORE:
             self._ahead.remove(uuid)
@@ -301,9 +317,11 @@ class Mover:
             self._progress.goes_on(order, answer, len(self._running))
 
     def _until(self, enough: int | None) -> int:
-        """Return how few shall be under way when the hypervisor answers; at least one is to have ended."""
+        """Return the number of open moves at which the hypervisor answers; at least one must have
+        ended.
+        """
         fewer = len(self._running) - 1
-        # What was shut down for its move is off until it is started again.
+        # An instance that was shut down for its move stays off until the run starts it again.
         if enough is None or any(order["restart"] for order in self._running.values()):
             return fewer
         return min(enough, fewer)
@@ -312,9 +330,9 @@ class Mover:
         return [{**order, "waiting": order["uuid"] in self._ahead} for order in orders]
 
     def _shut_down(self, orders: Iterable[MoveOrder]) -> list[MoveOrder]:
-        """Shut down what moves cold and still runs.
+        """Shut down the running instances that move cold.
 
-        :returns: the orders without those that did not shut down; they go on running.
+        :returns: the orders without the instances that did not shut down; these run on.
         """
         ready = []
         for order in orders:
@@ -332,7 +350,7 @@ class Mover:
         return ready
 
     def _give_up(self, mentioned: set[str]) -> None:
-        """End what the hypervisor no longer mentions, or the run would wait for it for ever."""
+        """End moves that the hypervisor no longer mentions. Otherwise the run would wait for ever."""
         for uuid, order in list(self._running.items()):
             self._silent[uuid] = 0 if uuid in mentioned else self._silent.get(uuid, 0) + 1
             if self._silent[uuid] >= SILENT:

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How moves end, by what both ends show, and what the store has of it.
+"""The ends of moves, decided by both hosts, and their record in the store.
 
-Room is given back only with a proof of where the instance is. Without one the migration stays open.
+Room is given back only with a proof of the place of the instance. Without a proof the migration
+stays open.
 """
 
 from __future__ import annotations
@@ -21,36 +22,36 @@ from .ports import Clock
 from .progress import Progress
 from .restarting import ACTIVE, Restarts
 
-#: How a migration ends that leaves the instance at its source.
+#: The ends of a migration that leave the instance at its source.
 UNDONE = ("failed", "cancelled")
-#: How it ends where it is certain on which host the instance is.
+#: The ends with a certain host of the instance.
 CERTAIN = ("completed", *UNDONE)
-#: The phases of a move that has not got its turn yet; one that has failed in such a phase never began.
+#: The phases of a move before its turn; a move that failed in such a phase never began.
 BEFORE = ("checking", "waiting")
 
-#: More than these (an exbibyte, 100 days) no move copies or takes.
+#: Limits of a plausible move: an exbibyte, and 100 days.
 MOST_MIB, MOST_SECONDS = 1 << 40, 100 * 86400.0
 
 
 class MoveEndings:
-    """The moves off one host that have ended in one run."""
+    """The moves off one host that ended in one run."""
 
     def __init__(self, store: Store, power: Restarts, clock: Clock, progress: Progress) -> None:
         self._store, self._power, self._clock, self._progress = store, power, clock, progress
         self.outcomes: list[MoveOutcome] = []
         #: Uuids of the migrations that this run has opened.
         self.opened: set[str] = set()
-        #: Uuids of the migrations that stay open, as it is not certain where the instance is.
+        #: Uuids of the migrations that stay open, because the place of the instance is not certain.
         self.given_up: set[str] = set()
-        #: Hosts whose libvirt did not answer in this run.
+        #: Hosts with a libvirt that did not answer in this run.
         self.silent_hosts: set[str] = set()
-        #: Whether a move that never began is only counted, not shown.
+        #: True if moves that never began are only counted, not shown.
         self.hide_unbegun = False
-        #: Those that were only counted, by the uuids of their instances.
+        #: The moves that were only counted, by the uuids of their instances.
         self.unbegun: set[str] = set()
 
     def record(self, order: MoveOrder, answer: MoveAnswer) -> None:
-        """Write to the store how a move ended, as far as that is proven."""
+        """Write the end of a move to the store, as far as it is proven."""
         status, message = answer["status"], answer.get("message") or ""
         self._note_silent(order, answer)
         if status == "lost" and order["destination"] in self.silent_hosts:
@@ -86,7 +87,7 @@ class MoveEndings:
     def refuse(self, move: Move, message: str, status: str = "failed", provider: str | None = None) -> None:
         """End a move that was not begun.
 
-        :param provider: of the destination; None where a plan may choose that again.
+        :param provider: the provider of the destination; None if a plan may choose it again.
         """
         ends: MoveEnds = {
             "uuid": move["uuid"],
@@ -98,14 +99,16 @@ class MoveEndings:
         self._end(ends, status, message)
 
     def note_nowhere(self, orders: Sequence[MoveOrder], nowhere: bool) -> None:
-        """Write down whether neither end of moves has the instance: then a discovery that finds it elsewhere ends them."""
+        """Record if neither end of the moves has the instance. Then a discovery that finds it ends
+        them.
+        """
         if orders:
             with self._store.write() as connection:
                 for order in orders:
                     migration_claims.note_nowhere(connection, order["migration"], self._clock.time(), nowhere)
 
     def _note_silent(self, order: MoveOrder, answer: MoveAnswer) -> None:
-        """Note which host did not answer, so that nothing more is begun with it."""
+        """Note a host that did not answer, so that the run begins nothing more with it."""
         if answer["status"] not in ("failed", "lost") or not answer.get("phase"):
             return
         if answer.get("source_state") is None:
@@ -114,11 +117,11 @@ class MoveEndings:
             self.silent_hosts.add(order["destination"])
 
     def _restarted(self, order: MoveOrder, status: str, message: str, answer: MoveAnswer) -> tuple[str, str, MoveAnswer]:
-        """Start an instance again that was shut down for its move, where it is by now.
+        """Start an instance that was shut down for its move again, at its present place.
 
-        Where that fails the migration stays open: the next run tries again.
+        If the start fails, the migration stays open, and the next run tries again.
 
-        :returns: the status, the message and the answer as they are then.
+        :returns: the status, the message and the answer after the start.
         """
         there = status == "completed"
         if not there and answer.get("source_state") in (None, "absent", *ACTIVE):
@@ -143,7 +146,7 @@ class MoveEndings:
 def outcome_of(ends: MoveEnds, status: str, message: str, answer: MoveAnswer | None = None) -> MoveOutcome:
     """Return the outcome of a move.
 
-    :param answer: the last one of its source, None where there is none.
+    :param answer: the last answer of its source; None without an answer.
     """
     return {
         "uuid": ends["uuid"],
@@ -159,7 +162,9 @@ def outcome_of(ends: MoveEnds, status: str, message: str, answer: MoveAnswer | N
 
 
 def _measured(answer: MoveAnswer) -> tuple[Copies | None, float | None]:
-    """Return what a completed move copied and its seconds, as its source says; none of it where that makes no sense."""
+    """Return the copied amounts and the seconds of a completed move; None for both if not
+    plausible.
+    """
     said: Any = answer.get("copies")
     amounts: list[Any] = [said.get(key) for key in ("memory_mib", "disk_mib")] if isinstance(said, Mapping) else [None]
     seconds: Any = answer.get("elapsed_s")
@@ -175,7 +180,7 @@ def _is_number(value: Any, *kinds: type) -> bool:
 
 
 def _whereabouts(order: MoveOrder, answer: MoveAnswer) -> str:
-    """Say what is not certain about the place of an instance whose move has ended."""
+    """Return a sentence on the uncertain place of an instance after its move."""
     here, source, destination = answer.get("source_state"), order["source"], order["destination"]
     if certainty.is_nowhere(answer):
         return (

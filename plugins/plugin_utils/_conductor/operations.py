@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Start, stop, reboot, label and remove instances that are on one host."""
+"""The start, stop, reboot, labels and removal of instances that are on one host."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .ports import Hand, Ports
 from .removing import Removing
 from .starting import Starting
 
-#: The states that the module domain_power brings domains to.
+#: The states that the module domain_power can give to domains.
 POWER = ("running", "stopped", "rebooted")
-#: How a refusal begins.
+#: The beginning of a refusal.
 NOT_DONE = {
     "running": "It is not started",
     "stopped": "It is not stopped",
@@ -33,9 +33,9 @@ NOT_DONE = {
     "labelled": "Its labels are not changed",
     "set": "Its settings are not changed",
 }
-#: Those after which a guest does not run on as before.
+#: The states that stop or interrupt a guest.
 STOPS = ("stopped", "rebooted", "absent")
-#: What such a run does, for those who wait for the lease.
+#: The words for such a run, for other runs that wait for the lease.
 DOING = {
     "running": "starting",
     "stopped": "stopping",
@@ -50,9 +50,9 @@ AGAIN = "Run drover.compute.instance_delete again, which finds out what became o
 
 
 class Operations:
-    """The work on instances of one host; a failure stops no other instance.
+    """The work on instances of one host. A failure of one stops no other instance.
 
-    :param proofs: the proofs of the run; by default those of this work alone.
+    :param proofs: the proofs of the run; by default the proofs of this work alone.
     """
 
     def __init__(self, ports: Ports, hand: Hand, host: str, check_mode: bool = False, proofs: Starting | None = None) -> None:
@@ -67,9 +67,9 @@ class Operations:
 
         :param wanted: names, uuids, or mappings of both.
         :param state: a key of NOT_DONE.
-        :param options: timeout (seconds), force, hard, keep_disks; of ``labelled`` labels only; of ``set`` labels, policy and autostart only,
-            see settle().
-        :returns: (outcomes, differences, sentences on those that failed).
+        :param options: timeout (seconds), force, hard, keep_disks; for ``labelled`` only labels;
+            for ``set`` only labels, policy and autostart, see settle().
+        :returns: (outcomes, differences, sentences on failures).
         """
         found = self.find(wanted, state)
         if state in STOPS:
@@ -86,15 +86,15 @@ class Operations:
         return outcomes, differences, [self._sentence(each) for each in outcomes if each["status"] != "done"]
 
     def _sentence(self, outcome: InstanceOutcome) -> str:
-        """Return the sentence on an instance that failed; many a message names it already."""
+        """Return the sentence on a failed instance. Many messages already contain its name."""
         name, text = outcome["name"], outcome["message"]
         text = text if text.startswith(f"{name} ") else f"Instance {name} on {self.host}: {text}"
         return text if text.endswith(".") else f"{text}."
 
     def find(self, wanted: Sequence[Any], state: str) -> list[NamedInstance]:
-        """Find instances by their names or uuids; those of ``absent`` may be unknown.
+        """Return instances by their names or uuids; for ``absent`` they may be unknown.
 
-        :raises DroverError: one of them is on another host, or another run works on it.
+        :raises DroverError: an instance is on another host, or another run works on it.
         """
         with self.store.read() as connection:
             found = instance_lookup.find(connection, wanted, [] if state == "absent" else None)
@@ -107,9 +107,10 @@ class Operations:
         return found
 
     def _refuse_unread(self, found: Sequence[NamedInstance], state: str, options: Mapping[str, Any]) -> None:
-        """Refuse what a host that the store has never read may forbid: an instance may run there, or need the disks."""
+        """Refuse a state while an unread host may run an instance, or may need its disks."""
         removes = state == "absent" and not options["keep_disks"]
-        # What it holds is freed with it, of storage that all hosts share too; it may run on one that was not read.
+        # The removal frees all its room, also on storage that all hosts share. A host that was not
+        # read may still run the instance.
         lost = state == "absent" and any(each["state"] == "missing" for each in found)
         if found and (starts(state, options) or removes or lost):
             names = ", ".join(each["name"] for each in found)
@@ -149,9 +150,10 @@ class Operations:
         return [*(_outcome(each, "domain") for each in answers), *refused], differences
 
     def settle(self, found: Sequence[NamedInstance], settings: Mapping[str, Any]) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
-        """Change settings of instances that need no work of their guests.
+        """Change settings of instances without work in their guests.
 
-        :param settings: labels and policy (texts by key; what has no value is removed, others stay), autostart.
+        :param settings: labels and policy (texts by key; a key without a value is removed, other
+            keys stay), and autostart.
         :returns: (outcomes, differences).
         """
         answers, differences = self._ask("_domain_settings", found, settings)
@@ -160,9 +162,9 @@ class Operations:
     def _ask(
         self, module: str, found: Sequence[NamedInstance], options: Mapping[str, Any], proofs: Iterable[certainty.StartProof] = ()
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Have a module change domains, and record how it shows them then.
+        """Let a module change domains, and record the domains that it shows afterwards.
 
-        :returns: (the module's entry of each, differences).
+        :returns: (the entries of the module, differences).
         """
         answers: list[dict[str, Any]] = []
         differences: list[dict[str, Any]] = []
@@ -180,7 +182,8 @@ class Operations:
     def _write_down(self, answers: Sequence[dict[str, Any]], power_state: str | None) -> None:
         """Record domains as their host shows them.
 
-        :param power_state: the one that somebody wants, which an undrain then leaves alone; None if only settings were changed.
+        :param power_state: the power state that the operator ordered; an undrain then does not
+            change it. None if only settings changed.
         """
         if self.check_mode:
             return
@@ -194,7 +197,7 @@ class Operations:
                 drained.settle(connection, self.host, [each["uuid"] for each in answers if each["status"] == "done"])
 
     def remove(self, found: Iterable[NamedInstance], options: Mapping[str, Any]) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
-        """Remove instances: domain, disks that are provably theirs, room and record.
+        """Remove instances: domain, disks that provably belong to them, room and record.
 
         :param options: timeout (seconds), force, remove_disks.
         :returns: (outcomes, differences).
@@ -223,7 +226,11 @@ class Operations:
         return outcomes, differences
 
     def _remove(self, instance: NamedInstance, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Remove an instance. Its order is open from before its domain is touched until its record is gone, for the next run to find."""
+        """Remove an instance.
+
+        Its order is open from before the first change of its domain until its record is gone. The
+        next run thus finds an unfinished removal.
+        """
         uuid, uri = instance["uuid"], instance["uri"] or DEFAULT_URI
         name = instance["name"] if instance["named"] else None
         given: dict[str, Any] = {**options, "uri": uri, "uuid": uuid, "name": name, "state": "absent"}
@@ -258,7 +265,9 @@ class Operations:
         return answer.result
 
     def _give_up(self, instance: NamedInstance, order: str, answer: certainty.Answer) -> NoReturn:
-        """End a removal that failed: close its order where it is certain that nothing was done, else leave that to the next run.
+        """End a removal that failed.
+
+        Close its order if it is certain that nothing was done. Otherwise the next run does that.
 
         :raises DroverError: always.
         """
@@ -270,21 +279,26 @@ class Operations:
 
 
 def starts(state: str, options: Mapping[str, Any]) -> bool:
-    """Return whether a state is reached by a start: a soft reboot is of a guest that runs."""
+    """Return True if a start leads to the state. A soft reboot needs a running guest, so it does
+    not.
+    """
     return state == "running" or (state == "rebooted" and options["hard"])
 
 
 def refuse(instance: NamedInstance, state: str) -> None:
-    """Raise DroverError where an instance must not be brought to a state now: another run works on it, or it is on no host."""
+    """Refuse a change of state: another run works on the instance, or no host has it.
+
+    :raises DroverError: it is refused.
+    """
     absent = state == "absent"
-    # A revert of a resize would bring back the labels of before.
+    # The revert of a resize would bring back the old labels.
     instance_lookup.refuse(instance, NOT_DONE[state], settled=absent or state == "labelled", order=orders.DELETING if absent else None)
 
 
 def _outcome(entry: Mapping[str, Any], more: Literal["domain", "labels"]) -> InstanceOutcome:
     """Return the outcome of an instance from the answer of a module.
 
-    :param more: what of the answer it has besides.
+    :param more: the key of the answer that the outcome also has.
     """
     outcome: InstanceOutcome = {
         "uuid": entry["uuid"],

@@ -1,11 +1,14 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The machines that a run needs itself: the controller, and the server of the store, where they are hosts or guests of this fleet.
+"""The machines that a run itself needs: the controller and the server of the store, if they are
+hosts or guests of this fleet.
 
-Only this module decides whether a host or an instance is one of them, and only here such an act is refused. The controller is known by the uuid of
-its firmware and its machine id, or by its network cards where it may not read the first; the server of the store by its address; a variable says it
-where none of them tells. Where several are like it, each may be it, and counts as it. A store in a file is where the controller is.
+Only this module decides if a host or an instance is one of them, and only this module refuses an
+act on them. It knows the controller by the uuid of its firmware and its machine id, or by its
+network cards if it cannot read them. It knows the server of the store by its address. If no sign
+decides, a variable names the machine. If several machines match, each of them counts as it. A store
+in a file is on the controller.
 """
 
 from __future__ import annotations
@@ -22,23 +25,23 @@ from .._store import evacuations, own_places
 from .._store.engine import Connection, Store
 
 CONTROLLER, STORE = "the controller", "the database server of the store"
-#: The variables that say it: the name of a host or of an instance.
+#: The variables that name a machine: the name of a host or of an instance.
 VARIABLES = {CONTROLLER: "drover_controller", STORE: "drover_store_machine"}
 #: The value of such a variable for a machine that is not in this fleet.
 OUTSIDE = "none"
-#: Before the words for a machine that is not the only one of its kind.
+#: The prefix of the words for a machine that is one of several matches.
 PERHAPS = "perhaps "
 Place = tuple[str | None, str | None]
 
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """What this controller knows of itself and of the server of its store.
+    """The facts of this controller on itself and on the server of its store.
 
-    - machine: of the controller; None where that cannot be read.
-    - macs: of the network cards of the controller.
-    - addresses: of the server of the store; None for one that is on the controller.
-    - said: what the variables say: a name by a key of VARIABLES.
+    - machine: the machine of the controller; None if it cannot be read.
+    - macs: the addresses of the network cards of the controller.
+    - addresses: the addresses of the server of the store; None if it is on the controller.
+    - said: the values of the variables: a name by a key of VARIABLES.
     """
 
     machine: _machine.Machine | None = None
@@ -48,7 +51,12 @@ class Known:
 
 
 class Own(NamedTuple):
-    """One such machine in the fleet. what: in words. host: it is this one, or its guest is there. uuid, name: of the guest, else None."""
+    """Such a machine in the fleet.
+
+    - what: its description in words.
+    - host: the machine itself, or the host of its guest.
+    - uuid, name: uuid and name of the guest, else None.
+    """
 
     what: str
     host: str | None
@@ -57,7 +65,7 @@ class Own(NamedTuple):
 
 
 class OwnMachines:
-    """The machines of one run. Without a store, or with nothing known, there are none."""
+    """The machines of one run. Without a store, or without known facts, there are none."""
 
     def __init__(self, store: Store | None = None, known: Callable[[], Known] = Known) -> None:
         self._store, self._look = store, known
@@ -68,9 +76,9 @@ class OwnMachines:
         return self._look()
 
     def read(self) -> list[Own]:
-        """Find them where they are now.
+        """Return the machines with their present places.
 
-        :raises DroverError: a variable names nothing that the store knows.
+        :raises DroverError: a variable names no machine of the store.
         """
         if self._store is None or self._known == Known():
             return []
@@ -95,7 +103,10 @@ class OwnMachines:
         return [(f"{PERHAPS}{what}" if len(found) > 1 else what, *place) for what, found in both.items() for place in found]
 
     def _of(self, connection: Connection, what: str, seen: Callable[[Connection], tuple[list[str], list[str]]]) -> list[Place]:
-        """Return each place that may be it: (host, None) or (None, uuid of an instance). None where it is not in this fleet, or not known."""
+        """Return each place that may be the machine: (host, None) or (None, uuid of an instance).
+
+        The list is empty if the machine is not in this fleet, or not known.
+        """
         said = self._known.said.get(what)
         if said == OUTSIDE:
             return []
@@ -105,7 +116,7 @@ class OwnMachines:
             raise DroverError(
                 f"{VARIABLES[what]} is {said}, but {why}. Correct it, or set it to {OUTSIDE} if it is not in this fleet; nothing was done."
             )
-        # A guest is nearer than the host that has its address too.
+        # A guest is a closer match than the host that has its address too.
         return [(None, uuid) for uuid in uuids] or [(host, None) for host in hosts]
 
     def _machines(self, connection: Connection) -> tuple[list[str], list[str]]:
@@ -118,7 +129,8 @@ class OwnMachines:
             for host, found in like.items()
             if _machine.judge(_machine.read_expected({"host": host, **found}), machine) == _machine.SAME
         ]
-        # QEMU gives a guest the uuid of its domain as that of its firmware, whatever uuid its own libvirt has.
+        # QEMU gives a guest the uuid of its domain as the uuid of its firmware, whatever uuid its
+        # own libvirt has.
         uuids = own_places.instances_of_uuids(connection, {*machine["uuids"], *filter(None, [machine["firmware"]])})
         if not hosts and not uuids and not machine["read"]:
             uuids = own_places.instances_of_macs(connection, self._known.macs)
@@ -128,18 +140,18 @@ class OwnMachines:
         wanted = self._known.addresses or frozenset()
         return own_places.hosts_of_addresses(connection, wanted), own_places.instances_of_addresses(connection, wanted)
 
-    # What is theirs
+    # The machines
 
     def hosts(self) -> dict[str, str]:
-        """Return the hosts that are such machines themselves: {host: what}."""
+        """Return the hosts that are such machines: {host: description}."""
         return {each.host: each.what for each in self.read() if each.uuid is None and each.host is not None}
 
     def guests(self) -> dict[str, str]:
-        """Return the instances that are such machines: {uuid: what}."""
+        """Return the instances that are such machines: {uuid: description}."""
         return {each.uuid: each.what for each in self.read() if each.uuid is not None}
 
     def sentences(self) -> list[str]:
-        """Name them, for a plan, a check and a report."""
+        """Return sentences on the machines, for a plan, a check and a report."""
         found = self.read()
         variables = sorted({_variable(each.what) for each in found if each.what.startswith(PERHAPS)})
         return [
@@ -149,14 +161,16 @@ class OwnMachines:
             for each in found
         ] + [f"Several are like that machine. Say which it is: -e {variable}=NAME, or {OUTSIDE}." for variable in variables]
 
-    # What is refused
+    # The refusals
 
     def refuse_stop(self, instances: Iterable[Mapping[str, object]], not_done: str) -> None:
-        """Refuse to stop, move cold, revert, resize or delete one of them, or to take a device from it.
+        """Refuse to stop, move cold, revert, resize or delete one of the machines.
+
+        It also refuses to take a device from one.
 
         :param instances: each with uuid and name.
-        :param not_done: what is not done, as a sentence without its end: "It is not stopped".
-        :raises DroverError: one of them is needed by this run.
+        :param not_done: the refusal, a sentence without its end: "It is not stopped".
+        :raises DroverError: this run needs one of them.
         """
         own = self.guests()
         for each in instances:
@@ -168,10 +182,10 @@ class OwnMachines:
                 )
 
     def refuse_power(self, host: str, not_done: str) -> None:
-        """Refuse to take the power of a host from such a machine.
+        """Refuse to cut the power of a host with such a machine.
 
-        :param not_done: as of refuse_stop().
-        :raises DroverError: the host is one, or a guest there is one.
+        :param not_done: see refuse_stop().
+        :raises DroverError: the host or a guest on it is such a machine.
         """
         for each in self.read():
             if each.host != host:
@@ -187,9 +201,12 @@ class OwnMachines:
             )
 
     def refuse_dead(self, host: str) -> None:
-        """Refuse to take a host for dead on which such a machine works for this run. Of several that may be it, another one may work for it.
+        """Refuse to take a host for dead if such a machine works for this run on it.
 
-        :raises DroverError: the host is one, or its last report has a guest that is one, and no other host shows that running.
+        With several matches, another one may work for the run, so they do not count here.
+
+        :raises DroverError: the host is one; or its last report has a guest that is one, and no
+            other host shows that guest running.
         """
         for each in self.read():
             if each.host != host or each.what.startswith(PERHAPS) or (each.uuid is not None and self._runs_elsewhere(each.uuid, host)):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A plan that a person saved and reviewed: is it still the plan?"""
+"""The file of a saved and reviewed plan, and its comparison with the present plan."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Any
 
 from .._common.errors import DroverError
 
-#: What a review relies on: the same instances move, in the same way, from the same place to the same place.
+#: The keys that a review relies on: the same instances move in the same way, from and to the same
+#: places.
 _KEYS = ("uuid", "live", "from_host", "from_node", "host", "node", "provider")
 
 
 def read_moves(path: str) -> list[dict[str, Any]]:
-    """Read the moves of a plan that was saved as JSON.
+    """Return the moves of a plan that was saved as JSON.
 
-    :raises DroverError: the file cannot be read, or holds no plan.
+    :raises DroverError: the file cannot be read, or contains no plan.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -37,7 +38,7 @@ def read_moves(path: str) -> list[dict[str, Any]]:
 
 
 def is_same(moves: Iterable[Mapping[str, Any]], others: Iterable[Mapping[str, Any]]) -> bool:
-    """Tell whether two lists of moves are the same, in the same order, whatever they cost by now."""
+    """Return True if two lists have the same moves in the same order. Their costs may differ."""
     return [{key: move[key] for key in _KEYS} for move in moves] == [{key: move[key] for key in _KEYS} for move in others]
 
 
