@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans of what the store has now."""
+"""Plans of drains, rolling maintenance, rebalances and returns, from the present store."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ from .scheduling import read_fleet, read_whole_fleet
 
 
 def live_and_last(instances: list[PlannedInstance], own: Mapping[str, str]) -> list[PlannedInstance]:
-    """Return the instances of a plan, where those that the run needs itself are moved live and after all others, whatever their policy."""
+    """Return the instances of a plan; the run's own machines move live and last, whatever their
+    policy.
+    """
     for each in instances:
         if each["uuid"] in own:
             each["move_policy"], each["move_policy_error"], each["priority"] = "live", None, -MOST_PRIORITY - 1
@@ -55,16 +57,19 @@ def live_and_last(instances: list[PlannedInstance], own: Mapping[str, str]) -> l
 
 
 def own_line(instance: PlannedInstance, own: Mapping[str, str]) -> str:
-    """Name an instance of a plan that the run needs itself."""
+    """Return a line that names an instance of a plan which the run itself needs."""
     return f"{instance['name']} is {own[instance['uuid']]}: it is moved live and last, and never stopped."
 
 
 @dataclasses.dataclass(frozen=True)
 class DrainQuestion:
-    """What a drain's plan goes by.
+    """The settings of the plan of a drain.
 
-    bandwidth_mib: of a migration, MiB/s, or None. extra_moves: most moves of other hosts' instances. solver_seconds: how long the exact
-    model may be worked on. service_down_time: seconds. own: the instances that the run needs itself, see own_machines.OwnMachines.guests().
+    - bandwidth_mib: the bandwidth of a migration in MiB/s, or None.
+    - extra_moves: the most moves of instances of other hosts.
+    - solver_seconds: the time for the exact model.
+    - service_down_time: seconds.
+    - own: the instances that the run itself needs, see own_machines.OwnMachines.guests().
     """
 
     policy: Policy
@@ -77,9 +82,9 @@ class DrainQuestion:
 
     @classmethod
     def of_options(cls, policy: Policy, options: Mapping[str, Any]) -> DrainQuestion:
-        """Make one of the options of the lookup drain_plan or of the module drain.
+        """Return the settings from the options of the lookup drain_plan or of the module drain.
 
-        :raises DroverError: a number is below what makes sense.
+        :raises DroverError: a number is below its minimum.
         """
         for name in ("extra_moves", "solver_seconds"):
             if options[name] < 0:
@@ -106,11 +111,13 @@ class DrainQuestion:
     ) -> DrainPlan:
         """Plan how to empty hosts, all in one plan.
 
-        :param excluded: dict uuid of an instance -> {provider that it must not go to: why in words}.
-        :param unreached: dict host -> {provider: why in words}: no instance of this host can go there.
-        :param closed: hosts that are left alone: nothing goes there, and nothing leaves them.
-        :param inventory: the hosts of the inventory: those that a new store has never read count as unread.
-        :param held: dict uuid of an instance -> what its host has found to bind it.
+        :param excluded: dict uuid of an instance -> {provider that it must not go to: the reason}.
+        :param unreached: dict host -> {provider: the reason}: no instance of this host can go
+            there.
+        :param closed: hosts that the plan leaves alone: no instance goes there or leaves them.
+        :param inventory: the hosts of the inventory. In a new store, a host that was never read
+            counts as unread.
+        :param held: dict uuid of an instance -> the bindings that its host has found.
         :raises PlanError: an unknown host.
         """
         there: list[PlannedInstance] = live_and_last(read_instances(connection, hosts), self.own)
@@ -131,7 +138,8 @@ class DrainQuestion:
         plan, columns = self._plan(connection, there, None, hosts, excluded, closed)
         unplaced = {each["uuid"] for each in plan["unmovable"]}
         if any(each["uuid"] in unplaced and why_unmovable(each) is None for each in there):
-            # The others are of use only now: to make room, and to prove that nothing would.
+            # Read the others only now. They are needed to make room, or to prove that no room can
+            # be made.
             others = live_and_last(read_instances(connection, _concerned(columns, hosts), but=hosts), self.own)
             note_open_resizes(connection, others)
             plan, _columns = self._plan(connection, there, others, hosts, excluded, closed)
@@ -175,11 +183,13 @@ class DrainQuestion:
 
 @dataclasses.dataclass(frozen=True)
 class RollingQuestion:
-    """What the batches of a rolling maintenance go by.
+    """The settings of the batches of a rolling maintenance.
 
-    spare_hosts: how many more hosts may be lost meanwhile. batch_size: most hosts in a batch, 0 for no limit.
-    back: whether instances return before the next batch. unmovable: "fail", or "shutdown" where what cannot move is shut down.
-    service_down_time: seconds.
+    - spare_hosts: the number of further hosts that may be lost during the maintenance.
+    - batch_size: most hosts in a batch, 0 for no limit.
+    - back: True if instances return before the next batch.
+    - unmovable: "fail", or "shutdown" to shut down instances that cannot move.
+    - service_down_time: seconds.
     """
 
     policy: Policy
@@ -197,8 +207,8 @@ class RollingQuestion:
     def plan(self, connection: Connection, hosts: Sequence[str] | None, empty: Collection[str] = ()) -> RollingPlan:
         """Form batches of hosts.
 
-        :param hosts: None for all that are in the store.
-        :param empty: hosts that count as empty, though something may be on them.
+        :param hosts: None for all hosts of the store.
+        :param empty: hosts that count as empty, even if the store has instances there.
         :raises PlanError: an unknown host.
         """
         columns, instances = read_whole_fleet(connection, self.policy, clock.now(connection), self.service_down_time)
@@ -211,17 +221,21 @@ class RollingQuestion:
 
 
 def naming_own(plan: RollingPlan, own: OwnMachines) -> RollingPlan:
-    """Name the machines that a run from here needs itself, in the lines of a plan that has something to do."""
+    """Add the machines that this run itself needs to the lines of a plan, unless the plan is empty."""
     return {**plan, "lines": [*plan["lines"], *own.sentences()]} if plan["batches"] else plan
 
 
 @dataclasses.dataclass(frozen=True)
 class RebalanceQuestion:
-    """What the plan of a rebalance goes by.
+    """The settings of the plan of a rebalance.
 
-    max_moves: the most moves. threshold, margin, cost_per_gib, weights: see plan_rebalance(). cooldown: seconds after a move in which an
-    instance stays. despite_maintenance: whether a drained host does not keep the others from moving. max_migrations: most migrations at a
-    time from and to one host. service_down_time: seconds. own: as of DrainQuestion.
+    - max_moves: the most moves.
+    - threshold, margin, cost_per_gib, weights: see plan_rebalance().
+    - cooldown: seconds that an instance stays after a move.
+    - despite_maintenance: True if the others may move while a host is drained.
+    - max_migrations: most migrations at a time from and to one host.
+    - service_down_time: seconds.
+    - own: see DrainQuestion.
     """
 
     policy: Policy
@@ -270,7 +284,7 @@ class RebalanceQuestion:
 
 
 def _addresses(instance: PlannedInstance) -> dict[str, str]:
-    """Return the addresses of its host on which an instance listens: {address: what does, and what a person can do}."""
+    """Return the host addresses that an instance uses: {address: its use, and the way out}."""
     return {
         each["address"]: f"{each['what']}: {each['way_out']}"
         for each in instance["bindings"] or ()
@@ -281,7 +295,7 @@ def _addresses(instance: PlannedInstance) -> dict[str, str]:
 def homes_of(instances: Iterable[Any]) -> dict[str, tuple[str, str]]:
     """Return the homes for plan_home() from mappings with uuid, host and node.
 
-    :raises DroverError: one is no such mapping.
+    :raises DroverError: an element is no such mapping.
     """
     homes = {}
     for each in instances:
@@ -304,7 +318,7 @@ def plan_home(
     :param homes: {instance uuid: (host, node)}.
     :param max_migrations: most migrations at a time from and to one host; None for no limit.
     :param service_down_time: seconds.
-    :param own: as of DrainQuestion.
+    :param own: see DrainQuestion.
     """
     columns, instances = read_whole_fleet(connection, policy, clock.now(connection), service_down_time)
     instances = live_and_last(instances, own)
@@ -314,9 +328,11 @@ def plan_home(
 
 
 def _concerned(columns: FleetColumns, hosts: Iterable[str]) -> set[str] | None:
-    """Return the hosts whose instances can make room for those of some hosts: those of their cells, which nothing leaves.
+    """Return the hosts with instances that can make room for the instances of some hosts.
 
-    :returns: None for all hosts, where nodes share a provider, which may serve several cells.
+    They are the hosts of the same cells, because no instance leaves its cell.
+
+    :returns: None for all hosts if nodes share a provider, because it may serve several cells.
     """
     if any(column.get("providers") is not None for column in columns["resources"].values()):
         return None
@@ -326,7 +342,7 @@ def _concerned(columns: FleetColumns, hosts: Iterable[str]) -> set[str] | None:
 
 
 def _down(columns: FleetColumns, hosts: Iterable[str]) -> list[BlockedHost]:
-    """Return those of the hosts that are down, in their order, and why."""
+    """Return the hosts that are down, in their order, with the reasons."""
     reasons = {host: reason for host, reason in zip(columns["host"], columns["down_reason"]) if reason is not None}
     return [{"host": host, "reason": reasons[host]} for host in hosts if host in reasons]
 
@@ -337,10 +353,10 @@ def estimate(
     instances: Iterable[PlannedInstance],
     parts: Sequence[Sequence[PlannedMove]] | None = None,
 ) -> None:
-    """Estimate how long a plan takes, in place, by what the store knows of disks and of the moves before.
+    """Estimate the duration of a plan, in place, from the records of disks and earlier moves.
 
-    :param instances: those that move, and any others.
-    :param parts: the moves in parts that are carried out one after the other; None where they are one part.
+    :param instances: the instances that move, and any others.
+    :param parts: the moves in parts that run one after the other; None for one part.
     """
     moving = {move["uuid"] for move in plan["moves"]}
     disks = local_disks.read(connection, [each for each in instances if each["uuid"] in moving])
@@ -348,7 +364,7 @@ def estimate(
 
 
 def count_disks(connection: Connection, plan: DrainPlan, reports: Sequence[PrecheckReport]) -> None:
-    """Count the disks that hypervisors have seen, in place: in the moves of a plan, its seconds and its lines."""
+    """Count the disks that hypervisors have seen, in place: in moves, seconds and lines of a plan."""
     known = {move["uuid"]: LocalDisks(move["copies_disk_mib"], tuple(move["unknown"]), tuple(move["disks"])) for move in plan["moves"]}
     for each in reports:
         if each["copies_disk_mib"] is not None:
@@ -359,13 +375,13 @@ def count_disks(connection: Connection, plan: DrainPlan, reports: Sequence[Prech
 
 
 def _seen(disk: DiskMove, copied: Mapping[str, int]) -> DiskMove:
-    """Return what a move does with a disk by what its hypervisor has seen."""
+    """Return the move of a disk with the facts that its hypervisor has seen."""
     mib = copied.get(disk["target"] or "")
     return {**disk, "how": "shared" if mib is None else "copied", "mib": mib or 0}
 
 
 def _by_source(moves: Sequence[DrainMove]) -> list[list[DrainMove]]:
-    """Return moves as StagedMoves carries them out: those of one host before those of the next."""
+    """Return moves in the order of StagedMoves: all moves of one host before the moves of the next."""
     return [[move for move in moves if move["from_host"] == source] for source in dict.fromkeys(move["from_host"] for move in moves)]
 
 

@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Empty a storage pool: every disk in it moves to another pool of its host, by the steps of disk_move.DiskMove.
+"""The drain of a storage pool: every disk in it moves to another pool of its host, by
+disk_move.DiskMove.
 
-The order of things is that of the drain of a host: settle what an earlier run left, read the hosts, plan, show the plan, close the pool for all
-that is new, move, and see that it is empty, by what the hosts say. A run that was killed is run again.
+The order is the same as in the drain of a host: settle the moves of an earlier run, read the hosts,
+plan, show the plan, close the pool for new disks, move, and check with the reports of the hosts
+that the pool is empty. After a killed run, another run continues.
 """
 
 from __future__ import annotations
@@ -33,12 +35,17 @@ TURN = 2
 
 @dataclasses.dataclass(frozen=True)
 class PoolDrainRequest:
-    """What the operator wants.
+    """The request of the operator.
 
-    - pool: its name. hosts: those whose pool is meant; none for all that have one. destination: the only pool that disks may go to, or None.
-    - reason: why, in words. skip: move the others where some cannot move. plan_only: change nothing.
-    - limit: disks of one host that are copied at a time. rounds: how many times to plan and move at most.
-    - options: of migrations, of which disk_move.DiskMoveRequest tells those that count.
+    - pool: the name of the pool.
+    - hosts: the hosts with the pool; if empty, all hosts that have one.
+    - destination: the only pool that disks may go to, or None.
+    - reason: the reason in words.
+    - skip: move the other disks if some disks cannot move.
+    - plan_only: change nothing.
+    - limit: disks of one host that are copied at a time.
+    - rounds: the maximum number of times to plan and move.
+    - options: of migrations; disk_move.DiskMoveRequest says which of them count.
     """
 
     pool: str
@@ -58,26 +65,29 @@ class PoolDrain:
     def __init__(self, ports: Ports, request: PoolDrainRequest) -> None:
         self._ports, self.request = ports, request
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
-        #: Why a disk cannot go to a pool, by the name of the pool.
+        #: The reasons why a disk cannot go to a pool, by the name of the pool.
         self._refused: dict[DiskKey, dict[str, str]] = {}
-        #: Disks and pools for which a hypervisor has foretold that the move is possible.
+        #: Pairs of a disk and a pool; a hypervisor has foretold that this move is possible.
         self._foretold: set[tuple[DiskKey, str]] = set()
-        #: What was tried: a dict uuid, name, disk, host, source, destination, status (moved or failed), message for each.
+        #: The moves that were tried: a dict uuid, name, disk, host, source, destination, status
+        #: (moved or failed), message for each.
         self.disks: list[dict[str, Any]] = []
-        #: What cannot move: dicts uuid, name, disk (None of another file), host, reason, way_out.
+        #: The disks and files that cannot move: dicts uuid, name, disk (None for another file),
+        #: host, reason, way_out.
         self.staying: list[dict[str, Any]] = []
         self.moves: list[PoolMove] = []
         self.plan: dict[str, Any] = {}
         self.kept: list[dict[str, Any]] = []
         self.changed = False
-        #: What a plan foresees for ``changed``.
+        #: The value of ``changed`` that a plan foresees.
         self.would_change = False
 
     def run(self) -> dict[str, Any]:
-        """Carry it out.
+        """Drain the pool.
 
         :returns: a dict: changed, pool, hosts, plan, disks, staying, kept, message.
-        :raises DroverError: the pool could not be emptied; what is done stays done. Its details have the same.
+        :raises DroverError: the pool could not be emptied; finished moves stay. Its details have
+            the same keys.
         """
         if self.request.destination == self.request.pool:
             raise DroverError(
@@ -107,7 +117,7 @@ class PoolDrain:
         with self._store.read() as connection:
             pools = drained_pools.find(connection, self.request.pool, self.request.hosts)
             if any(each.shared_id for each in pools):
-                # One that was not read may have it too, and disks in it.
+                # A host that was not read may have the pool too, with disks in it.
                 refused = f"The storage pool {self.request.pool} is not drained"
                 continuity.refuse_unread(connection, refused, self._hosts.names(), "whether it has disks there is", later=True)
             return pools
@@ -122,7 +132,7 @@ class PoolDrain:
             for host in hosts:
                 self._leasing.renew(connection, host)
             self.changed |= pool_drains.begin(connection, drained_pools.places_of(pools), self.request.reason)
-        # What came before the pool was closed is not in the plan.
+        # Disks that came before the pool was closed are not in the plan; later rounds move them.
         for _round in range(self.request.rounds):
             failed = self._move()
             pools = self._look_and_plan(hosts, show=False)
@@ -135,7 +145,10 @@ class PoolDrain:
     # -- the plan ----------------------------------------------------------------------------------
 
     def _look_and_plan(self, hosts: Sequence[str], show: bool = True) -> list[HostPool]:
-        """Read the hosts, and plan by what they show; plan anew without the destinations that a hypervisor refuses."""
+        """Read the hosts, and plan from their reports.
+
+        Repeat the plan without the destinations that a hypervisor refuses.
+        """
         for host in hosts:
             self._hosts.discover(host)
         pools = self._find()
@@ -157,7 +170,7 @@ class PoolDrain:
         return pools
 
     def _check(self, contents: Contents) -> bool:
-        """Have the hypervisors foretell each move that was not refused before; whether one is refused."""
+        """Let the hypervisors foretell the new moves. Return True if one is refused."""
         found = False
         for move in self.moves:
             if (move.disk.key, move.space.name) in self._foretold:
@@ -179,7 +192,9 @@ class PoolDrain:
     # -- the moves ---------------------------------------------------------------------------------
 
     def _move(self) -> bool:
-        """Carry the plan out, so many disks of a host at a time; whether any move failed."""
+        """Make the moves of the plan, a limited number at a time on each host. Return True if one
+        failed.
+        """
         waiting, running = list(self.moves), list[tuple[PoolMove, Steps]]()
         failed = False
         while waiting or running:
@@ -211,7 +226,7 @@ class PoolDrain:
     def _advance(self, move: PoolMove, steps: Steps) -> dict[str, Any] | None:
         """Make the next step of a move.
 
-        :returns: what came of it; None while it is under way.
+        :returns: the result of the move; None while it is under way.
         """
         disk = move.disk
         found: dict[str, Any] = {"uuid": disk.uuid, "name": disk.name, "disk": disk.target, "host": disk.host, "source": disk.source}
@@ -241,9 +256,9 @@ class PoolDrain:
     # -- the proof ---------------------------------------------------------------------------------
 
     def _verify(self, pools: Sequence[HostPool]) -> dict[str, Any]:
-        """See that the pool is empty, by what its hosts list now.
+        """Check with the lists of its hosts that the pool is empty.
 
-        :raises DroverError: it is not, or that is not known.
+        :raises DroverError: it is not empty, or that is not known.
         """
         with self._store.read() as connection:
             contents = Contents(connection, pools)

@@ -1,11 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a storage pool is empty: what it lists on its hosts, and what of that domains and instances need.
+"""The proof that a storage pool is empty, from its lists on its hosts and from the needs of domains
+and instances.
 
-It is empty where each host answers, no domain of that host needs anything in it, and nothing that is left there is an instance's: used by a domain
-of another host, or named by the uuid of an instance. What is not known is never taken for empty: an instance that its host does not show, and that
-has space in the pool, may have its disk there.
+The pool is empty if each host answers, no domain of that host needs a file in it, and no file left
+there belongs to an instance. A file belongs to an instance if a domain of another host uses it, or
+if its name has the uuid of an instance. Unknown is never empty: an instance with room in the pool
+that its host does not show may have its disk there.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ from .removing import Removing
 
 
 class Left(NamedTuple):
-    """What is in the pool on one host.
+    """The contents of the pool on one host.
 
-    needed, others: dicts path and reason, of what is an instance's and of what is not; the reason of others may be None. doubts: sentences on what is
-    not known.
+    - needed, others: dicts path and reason; needed files belong to an instance, others do not. The
+      reason of others may be None.
+    - doubts: sentences on unknown facts.
     """
 
     pool: HostPool
@@ -36,14 +39,14 @@ class Left(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is proven that the pool has nothing of instances."""
+        """Return True if it is proven that the pool has no file of an instance."""
         return not self.needed and not self.doubts
 
 
 def look(ports: Ports, contents: Contents, pools: Iterable[HostPool]) -> list[Left]:
-    """Have each host list its pool.
+    """Let each host list its pool.
 
-    :param contents: what the last discovery of the hosts has shown there, which counts too.
+    :param contents: the contents by the last discovery of the hosts; they count too.
     """
     return [_look(ports, contents, pool) for pool in pools]
 
@@ -75,7 +78,7 @@ def _look(ports: Ports, contents: Contents, pool: HostPool) -> Left:
 
 
 def _unseen(connection: Connection, pool: HostPool) -> list[str]:
-    """Name the instances that have space in the pool, and that their host does not show."""
+    """Return the instances with room in the pool that their host does not show, in words."""
     instances = pool_domains.unseen(connection, [pool.node.id])
     held, ids = (
         allocations.read(connection, [uuid for uuid, _name, _state in instances]),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring a storage pool back after its drain: it gets new disks again, as before."""
+"""The return of a storage pool after its drain: it gets new disks again."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .ports import Ports
 
 
 def bring_back(ports: Ports, pool: str, hosts: Sequence[str], check_mode: bool = False) -> dict[str, Any]:
-    """Give a pool what it had before its drain, on hosts or wherever it is.
+    """Give a pool its state from before its drain, on the given hosts or on all its hosts.
 
-    :returns: a dict: changed, pool, hosts (their names), started (none), message.
+    :returns: a dict: changed, pool, hosts (their names), started (always empty), message.
     :raises DroverError: there is no such pool.
     """
     with ports.store.read() as connection:
@@ -27,7 +27,7 @@ def bring_back(ports: Ports, pool: str, hosts: Sequence[str], check_mode: bool =
         with ports.store.read() as connection:
             drained = set(pool_drains.reasons(connection, drained_pools.places_of(found)))
     else:
-        # A drain that is under way has the lease.
+        # A running drain holds the lease, so this waits or fails.
         with ports.leasing.held(names, f"undrain of the storage pool {pool}"), ports.store.write() as connection:
             drained = pool_drains.end(connection, drained_pools.places_of(found))
     messages = []

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ports of the conductor: what it reaches the world by. The border to Ansible implements them; so does a simulation."""
+"""The ports of the conductor to the world. The border to Ansible implements them, and so does a
+simulation.
+"""
 
 from __future__ import annotations
 
@@ -19,47 +21,49 @@ from .own_machines import OwnMachines
 from .under_way import UnderWay
 
 if TYPE_CHECKING:
-    # Python 3.10 does not have it in typing.
+    # Python 3.10 has no NotRequired in typing.
     from typing_extensions import NotRequired
 
 
 class Discovery(TypedDict):
-    """What the module compute_node returns of a host that was read, as far as the conductor uses it."""
+    """The result of the module compute_node for a host, as far as the conductor uses it."""
 
     occupants: Occupants
     changed: NotRequired[bool]
 
 
 class Hand(Protocol):
-    """The way to run modules on one host. Each call raises DroverError where nothing may be begun any more."""
+    """The way to run modules on one host. Each call raises DroverError if the run may begin nothing
+    more.
+    """
 
     def reach(self) -> None:
-        """See that the host answers, before anything is begun there.
+        """Check that the host answers, before anything is begun there.
 
-        :raises Unreachable: it does not.
+        :raises Unreachable: it does not answer.
         """
 
     def read(self, module: str, args: dict[str, Any]) -> dict[str, Any]:
         """Run a module that changes nothing.
 
-        :returns: its result, a failure included.
+        :returns: its result, also of a failure.
         :raises Unreachable: the host cannot be reached.
         :raises Late: it did not answer in time.
         """
 
     def foretell(self, module: str, args: dict[str, Any]) -> dict[str, Any]:
-        """Run a module in check mode; the rest as of read()."""
+        """Run a module in check mode; returns and errors as in read()."""
 
     def act(self, module: str, args: dict[str, Any]) -> Answer:
         """Run a module that may change the host."""
 
     def look(self, uri: str, orders: Mapping[str, Iterable[str]], patience: int) -> Mapping[str, DomainLook | None]:
-        """Withdraw orders and look what is there of their instances.
+        """Withdraw orders, and look at the domains of their instances.
 
-        :param uri: of libvirt there.
-        :param orders: dict uuid of an instance -> orders that may not begin any more.
-        :param patience: seconds to wait for a call that works on one of them.
-        :returns: dict uuid -> what the host shows, None where it did not answer.
+        :param uri: the URI of libvirt there.
+        :param orders: dict uuid of an instance -> orders that must not begin any more.
+        :param patience: seconds to wait for a call that works on one of the instances.
+        :returns: dict uuid -> the answer of the host; None if it did not answer.
         """
 
 
@@ -69,10 +73,11 @@ class Hosts(Protocol):
     def discover(self, host: str, limit: int | None = None) -> Discovery:
         """Read a host and record it in the store.
 
-        :param limit: seconds that it may take.
+        :param limit: seconds that the discovery may take.
         :raises Unreachable: the host cannot be reached.
         :raises Late: it did not answer in time.
-        :raises DroverError: it was reached and could not be read; its details have ``answers`` where its libvirt answers all the same.
+        :raises DroverError: it was reached but could not be read. Its details have ``answers`` if
+            its libvirt answers nevertheless.
         """
 
     def hand(self, host: str, limit: int | None = None) -> Hand:
@@ -82,25 +87,27 @@ class Hosts(Protocol):
         """
 
     def at_once(self, questions: Mapping[str, Callable[[Hand], dict[str, Any]]], limit: int) -> dict[str, dict[str, Any] | DroverError]:
-        """Ask several hosts at the same time, each its question, which changes nothing.
+        """Put a question to each of several hosts, at the same time. The questions change nothing.
 
-        :param questions: dict host -> function. It may run in another process, without the store, and returns plain types.
+        :param questions: dict host -> function. It may run in another process, without the store,
+            and returns plain types.
         :param limit: seconds that each call of a host may take.
-        :returns: dict host -> what its function returned, or the DroverError of a host that does not answer.
+        :returns: dict host -> the result of its function, or the DroverError of a host that does
+            not answer.
         """
 
     def answer(self, host: str) -> host_answer.Answer:
-        """Find out how a host answers this controller, whatever its libvirt does."""
+        """Return how a host answers this controller, independent of its libvirt."""
 
     def names(self) -> list[str]:
-        """Return the names of all hypervisors of the inventory, whatever part of it a run is limited to."""
+        """Return the names of all hypervisors of the inventory, also beyond the limit of a run."""
 
     def variables(self, host: str) -> Mapping[str, Any]:
-        """Return the variables of a host in the inventory; none where it is not there."""
+        """Return the variables of a host in the inventory; empty if the inventory does not have it."""
 
 
 class Clock(Protocol):
-    """The module time is one."""
+    """A clock. The module time is one."""
 
     def time(self) -> float: ...
 
@@ -110,10 +117,11 @@ class Clock(Protocol):
 
 
 class StartRules(NamedTuple):
-    """What counts before an instance starts.
+    """The rules of a check before an instance starts.
 
-    - absent: hosts that do not answer and that a person names: nothing that starts may be there.
-    - max_age: seconds for which the last look at a host counts in a fleet of more than 100 hosts.
+    - absent: hosts that do not answer and that a person names: such a host has no instance that
+      starts.
+    - max_age: seconds that the last look at a host stays valid in a fleet of more than 100 hosts.
     """
 
     absent: frozenset[str] = frozenset()
@@ -121,9 +129,11 @@ class StartRules(NamedTuple):
 
 
 class Ports(NamedTuple):
-    """All of them, as a run has them.
+    """All ports of a run.
 
-    say: show a line to the person who watches. own: the machines that the run needs itself. under_way: what goes on by itself if the run ends.
+    - say: show a line to the operator.
+    - own: the machines that the run itself needs.
+    - under_way: the work that continues after the end of the run.
     """
 
     store: Store

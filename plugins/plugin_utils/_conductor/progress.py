@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How far long work over many hosts has come, in few lines however many hosts there are."""
+"""The progress of long work over many hosts, in few lines for any number of hosts."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .._records.outcomes import MoveAnswer, MoveOutcome
 from .._report import formatting
 from .ports import Clock
 
-#: Seconds between two lines on one thing that is under way, at least.
+#: Minimum of seconds between two lines on one thing that is under way.
 MENTION = 10
-#: A play of fewer hosts needs no milestones; one of more has so many.
+#: MANY: plays of fewer hosts get no milestones. LINES: the number of milestones of larger plays.
 MANY = 50
 LINES = 10
 
 
 def milestone(host: str, hosts: Sequence[str]) -> str | None:
-    """Return a line on how far a play has come where this host is a milestone of it, else None.
+    """Return a line on the progress of a play if this host is a milestone of it, else None.
 
-    Each host is worked on in a process of its own that knows nothing of the others. All of them know the order in
-    which Ansible begins with the hosts, so the line says how far down that order this host is.
+    Each host is worked on in its own process, which knows nothing of the others. All processes know
+    Ansible's order of the hosts. The line gives the place of this host in that order.
 
     :param host: the host that is done.
     :param hosts: all hosts of the play, in order.
@@ -39,44 +39,46 @@ def milestone(host: str, hosts: Sequence[str]) -> str | None:
 
 
 def pause(elapsed_s: float | None, count: int) -> float:
-    """Return the seconds between two lines on one of so many things, which has been under way for so many seconds.
+    """Return the seconds between two lines on one of ``count`` things, under way for ``elapsed_s``.
 
-    However many there are, together they make no more than twelve lines in a minute; one that has taken an hour
-    makes a line every six minutes.
+    All of them together make at most twelve lines in a minute. A thing that has taken an hour makes
+    a line every six minutes.
     """
     return max(MENTION, MENTION * count / 2, (elapsed_s or 0) / 10)
 
 
 class Progress:
-    """Shows the moves of a run: the start and the end of each at once, what is in between now and then.
+    """The progress of the moves of a run: each start and end at once, and the time between now and
+    then.
 
-    Each event is one line, which ends with how far all moves of the run are.
+    Each event is one line. It ends with the progress of all moves of the run.
 
-    :param say: show a line to the person who watches.
+    :param say: show a line to the operator.
     """
 
     def __init__(self, say: Callable[[str], None], clock: Clock) -> None:
         self._say, self._clock = say, clock
-        # By the uuid of the instance: the seconds that its move is expected to take, and the share that is done.
+        # By the uuid of the instance: the expected seconds of its move, and the share that is done.
         self._seconds: dict[str, float] = {}
         self._shares: dict[str, float] = {}
-        # Of those under way: when each will be over by its own rate.
+        # By the uuid of the instance: the expected end of a running move, by its own rate.
         self._ends: dict[str, float] = {}
-        # When this run began its first move, and when each move was mentioned last.
+        # The begin of the first move of this run, and the last mention of each move.
         self._began: float | None = None
         self._mentioned: dict[str, float] = {}
 
     def expect(self, seconds: Mapping[str, float | None]) -> None:
-        """Count moves, each once; one that has ended before is to be done again.
+        """Count moves, each once. A move that has ended before counts as not done again.
 
-        :param seconds: dict uuid of the instance -> seconds that its move is expected to take, None where that is not known.
+        :param seconds: dict uuid of the instance -> expected seconds of its move, None if not
+            known.
         """
         for uuid, expected in seconds.items():
             self._seconds[uuid] = expected or SETUP_SECONDS
             self._shares[uuid] = 0.0
 
     def leave_out(self, uuids: Iterable[str]) -> None:
-        """Do not count the moves of these instances any more."""
+        """Stop counting the moves of these instances."""
         for uuid in uuids:
             self._seconds.pop(uuid, None)
             self._shares.pop(uuid, None)
@@ -92,7 +94,7 @@ class Progress:
         self._tell(f"{_way(order['name'], order['source'], order['destination'])}, {kind}, started{again}", now)
 
     def goes_on(self, order: MoveOrder, answer: MoveAnswer, count: int) -> None:
-        """Show how far a move is, one of ``count`` that are under way."""
+        """Show the progress of a move, one of ``count`` that are under way."""
         uuid, now = order["uuid"], self._clock.monotonic()
         self._shares[uuid] = min((answer.get("percent") or 0) / 100, 1.0)
         seconds = _seconds_left(answer)
@@ -105,7 +107,7 @@ class Progress:
     def ended(self, outcome: MoveOutcome, state: str | None) -> None:
         """Show that a move is over.
 
-        :param state: of the domain at the destination, None where that is not known.
+        :param state: the state of the domain at the destination; None if it is not known.
         """
         uuid, status, message, took = outcome["uuid"], outcome["status"], outcome["message"], outcome["elapsed_s"]
         self._shares[uuid] = 1.0
@@ -119,7 +121,10 @@ class Progress:
         self._tell(f"{_way(outcome['name'], outcome['source'], outcome['destination'])}, {said}", self._clock.monotonic())
 
     def _tell(self, event: str, now: float) -> None:
-        """Show an event, and how far all moves are: ``[2 of 3, 45 %, about 2 min left]``; those that are over, of all."""
+        """Show an event and the progress of all moves: ``[2 of 3, 45 %, about 2 min left]``.
+
+        The first two numbers are ended moves and all moves.
+        """
         over = sum(share == 1.0 for share in self._shares.values())
         left = sum(seconds * (1 - self._shares[uuid]) for uuid, seconds in self._seconds.items())
         done = sum(seconds * self._shares[uuid] for uuid, seconds in self._seconds.items())
@@ -127,7 +132,8 @@ class Progress:
         if left and done:
             parts.append(f"{formatting.percent(done, done + left)} %")
         if left and done and self._began is not None and now > self._began:
-            # By the rate of this run so far: the links, and what else the hosts do, are as they are. Not before the slowest is over.
+            # Use the rate of this run so far, because it includes the links and the other load of
+            # the hosts. The estimate does not end before the slowest move.
             slowest = max([end - now for end in self._ends.values()], default=0.0)
             parts.append(f"about {formatting.duration(max(round(max(left * (now - self._began) / done, slowest)), 1))} left")
         self._say(f"{event} [{', '.join(parts)}]")
@@ -151,7 +157,7 @@ def _state(name: str, answer: MoveAnswer) -> str:
 
 
 def _seconds_left(answer: MoveAnswer) -> float | None:
-    """Return how long a move that is under way still takes by its own rate; None where that is not known."""
+    """Return the seconds that a running move still takes by its own rate; None if not known."""
     elapsed, total, left = answer.get("elapsed_s"), answer.get("total_mib"), answer.get("remaining_mib")
     done = (total or 0) - (left or 0)
     return left * elapsed / done if elapsed and left is not None and done > 0 else None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""That there was no valid host is a decision too, and is kept in the store."""
+"""The record of a refusal: "no valid host" is a decision too, and the store keeps it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from .._store.engine import Store
 
 @contextlib.contextmanager
 def kept(store: Store, purpose: str, actor: str, now: float) -> Iterator[None]:
-    """Write down what the scheduler refuses inside, in a transaction of its own, and raise it on.
+    """Record a refusal of the scheduler inside the block, in its own transaction, and raise it
+    again.
 
     :param purpose: see decisions.row().
-    :param actor: of the request, in words for people.
+    :param actor: the source of the request, in words for people.
     :param now: the time, seconds since 1970.
-    :raises NoValidHost: as it came.
+    :raises NoValidHost: the unchanged error.
     """
     try:
         yield

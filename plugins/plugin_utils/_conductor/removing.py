@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that other hosts need: no file goes, or is given to another instance, before the hosts that can see its storage were read for it (rule S18).
+"""The search for files that other hosts need (rule S18).
 
-The hypervisor that removes files gets from here what others need, as ``used_elsewhere``, and from nowhere else. What the store has seen counts too.
+No file is removed, or given to another instance, before the hosts that can see its storage were
+read for it. The hypervisor that removes files gets the needs of other hosts from here, as
+``used_elsewhere``, and from no other module. The records of the store count too.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from . import asking, used_files
 from .ports import Ports
 
 MODULE = "_file_users"
-#: An entry of used_elsewhere: a path, or a path with the words for who needs it and how.
+#: An entry of used_elsewhere: a path, or a path with the words for its user and its use.
 Need = Any
 
 
@@ -31,17 +33,21 @@ class Removing:
         self._store, self._hosts, self._rules = ports.store, ports.hosts, ports.start_rules
 
     def recorded(self, uuid: str, host: str) -> list[Need]:
-        """Return what the store has seen, to foretell a removal; look() comes before the removal itself."""
+        """Return the needs that the store knows, to foretell a removal. look() comes before the
+        removal.
+        """
         with self._store.read() as connection:
             return list(used_files.elsewhere(connection, uuid, host))
 
     def look(self, uuid: str, host: str, paths: Collection[str], counts: bool = True) -> list[Need]:
-        """Look who needs files of a host, on the other hosts.
+        """Return the needs of other hosts for files of a host, from a look at these hosts.
 
-        :param uuid: of the instance that has the files; none for files of no instance.
-        :param paths: all that may go, as the hypervisor names them.
-        :param counts: a domain of that uuid on another host needs them too; otherwise it is where the instance goes.
-        :returns: used_elsewhere, with the files that no longer may go.
+        :param uuid: the uuid of the instance that has the files; empty for files without an
+            instance.
+        :param paths: all files that may be removed, as the hypervisor names them.
+        :param counts: count a domain of that uuid on another host too; without it, that host is the
+            destination of the instance.
+        :returns: used_elsewhere, with the files that must not be removed.
         :raises DroverError: the host itself does not answer.
         """
         with self._store.read() as connection:
@@ -49,17 +55,20 @@ class Removing:
         return found + self._fresh(host, set(paths) - set(found), None if counts else uuid, everywhere=True)
 
     def look_shared(self, host: str, paths: Collection[str]) -> dict[str, str]:
-        """Look which files of a host on storage that others see are needed there, and why."""
+        """Return the files of a host that hosts with the same shared storage need, and the reasons."""
         with self._store.read() as connection:
             found = dict.fromkeys(used_files.shared_elsewhere(connection, host, paths), "a domain of another host uses it")
         fresh = self._fresh(host, set(paths) - set(found), None, everywhere=False)
         return {**{each["path"]: f"{each['who']} {each['how']}" for each in fresh}, **found}
 
     def refuse_taken(self, uuid: str, name: str, host: str, paths: Collection[str], written: bool = False) -> None:
-        """Refuse to give an instance a file that is there already, and that a domain of another host uses or may use, under whichever name.
+        """Refuse to give an instance an existing file that a domain of another host uses or may
+        use.
 
-        :param written: the instance only reads it, so that only a domain counts that writes to it.
-        :raises DroverError: it is not given.
+        The other host may have another name for the file.
+
+        :param written: the instance only reads the file, so only a domain that writes to it counts.
+        :raises DroverError: the instance does not get the file.
         """
         needs = self._fresh(host, paths, uuid, everywhere=True, written=written)
         if needs:
@@ -74,13 +83,15 @@ class Removing:
     def of_moves(
         self, orders: Sequence[Mapping[str, Any]], options: Mapping[str, Mapping[str, Any]], fresh: bool
     ) -> dict[str, dict[str, Any]]:
-        """Collect what the sources of moves have to know of their destinations and of other hosts.
+        """Collect the facts of other hosts, and of the destinations, that the sources of moves
+        need.
 
-        A move removes what it has copied. It copies a file of shared storage only with copy_storage=always, so all others are not looked for.
+        A move removes the files that it has copied. It copies a file of shared storage only with
+        copy_storage=always. The other hosts are searched only for files that are removed.
 
-        :param orders: of moves, with uuid, source and destination.
+        :param orders: orders of moves, with uuid, source and destination.
         :param options: dict uuid -> options of its migration.
-        :param fresh: the moves begin now; otherwise they are only foretold.
+        :param fresh: True if the moves begin now; False if they are only foretold.
         :returns: dict uuid -> arguments of the module _domain_migration.
         """
         ways = {order["uuid"]: (order["source"], order["destination"]) for order in orders}
@@ -98,9 +109,11 @@ class Removing:
     def _fresh(self, host: str, paths: Collection[str], but: str | None, everywhere: bool, written: bool = False) -> list[Need]:
         """Look for files on the other hosts.
 
-        :param but: the uuid of an instance whose own needs do not count.
-        :param written: only those who may write to them count, and no host that does not answer.
-        :param everywhere: up to asking.ALL hosts all are read; otherwise those only that can see the storage as far as is known.
+        :param but: the uuid of an instance; its own needs do not count.
+        :param written: count only domains that may write to the files, and no host that does not
+            answer.
+        :param everywhere: with up to asking.ALL hosts, read all hosts; without it, only hosts that
+            may see the storage.
         """
         others = self._others(host)
         if not paths or not others:
@@ -139,9 +152,9 @@ class Removing:
         return needs + self._doubts({other: seen.get(other, set()) for other in silent if other not in self._rules.absent})
 
     def _names(self, host: str, paths: Collection[str]) -> dict[str, dict[str, Any]]:
-        """Ask a host for the names of its files and folders.
+        """Return the names of files and folders of a host, from the host itself.
 
-        :raises DroverError: it does not answer.
+        :raises DroverError: the host does not answer.
         """
         described = self._hosts.hand(host).read(MODULE, {"paths": sorted(paths)})
         if described.get("failed"):
@@ -154,7 +167,7 @@ class Removing:
 
     @staticmethod
     def _doubts(silent: Mapping[str, Collection[str]]) -> list[Need]:
-        """Return the files that hosts may need which do not answer."""
+        """Return the files that hosts without an answer may need."""
         found = []
         for path in sorted(set().union(*silent.values())):
             hosts = sorted((host for host, paths in silent.items() if path in paths), key=natural)
@@ -166,7 +179,7 @@ class Removing:
 
 
 def _text(name: Mapping[str, Any], node: NodeStorage) -> str | None:
-    """Return the text of a file by what its host has just said, or by what is declared."""
+    """Return the text of a file, from the new answer of its host or from a declaration."""
     for path in (name["path"], name["real_path"]):
         known = path and (storage_identity.of_path(path, node) or storage_identity.of_device(path, node))
         if known:
@@ -176,7 +189,7 @@ def _text(name: Mapping[str, Any], node: NodeStorage) -> str | None:
 
 
 def _question(name: Mapping[str, Any], text: str | None, there: NodeStorage) -> dict[str, Any]:
-    """Return a file as the module takes it for another host."""
+    """Return a file as an argument of the module for another host."""
     path = name["path"]
     asked: dict[str, Any] = {"name": path, "shared_id": name["shared_id"], "inode": name["inode"], "device": name.get("device")}
     if name["real_path"] is None:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the store to what a report shows: the store, the planner and the report know nothing of each other."""
+"""The data of a report, from the store. The store, the planner and the report do not know each
+other.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,11 @@ def read(
     plans: Iterable[Mapping[str, Any]] = (),
     own: Iterable[Own] = (),
 ) -> dict[str, Any]:
-    """Collect what the report shows of the fleet at one moment, with capacity and plans.
+    """Collect the data of the fleet at one moment, with capacity and plans.
 
-    :param policy: by which more instances would be placed.
+    :param policy: the policy that would place more instances.
     :param plans: as the lookups of plans return them.
-    :param own: the controller and the server of the store, where they are in this fleet.
+    :param own: the controller and the server of the store, if they are in this fleet.
     :raises DroverError: a mapping is no plan.
     """
     listed = instances.listing(connection)
@@ -61,7 +63,10 @@ def read(
 
 
 def _specs(connection: Connection, wanted: Sequence[Mapping[str, Any]], policy: Policy) -> list[RequestSpec]:
-    """Return the requests that are counted for sizes; by the size alone where a flavor asks for what only an image can complete."""
+    """Return the requests to count for sizes.
+
+    If a flavor needs an image to complete it, use only its size.
+    """
     requests = [_request(each) for each in wanted]
     try:
         return scheduling.read_specs(connection, requests, policy)

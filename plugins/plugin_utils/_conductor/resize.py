@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resize instances, and confirm or revert that: the order of things, one instance after the other.
+"""The resize of instances, and its confirmation or revert: its order, one instance after the other.
 
-A Resize has the whole state of its run. Each step is in the store before it is done. If a run is killed, the next one goes on
-with the resize that is open. A cold migration is a resize to the same size on another host.
+A Resize has the whole state of its run. Each step is in the store before it is done. If a run is
+killed, the next one continues the open resize. A cold migration is a resize to the same size on
+another host.
 """
 
 from __future__ import annotations
@@ -25,30 +26,32 @@ from .removing import Removing
 from .resize_steps import ResizeSteps, Step
 from .settings import ResizeSettings
 
-#: How a resize ends.
+#: The ends of a resize.
 CONFIRM, REVERT = "confirm", "revert"
-#: How a refusal begins, by the ending; None for a resize.
+#: The beginning of a refusal, by the ending; None for a resize.
 NOT_DONE = {None: "It is not resized", CONFIRM: "Its resize is not confirmed", REVERT: "Its resize is not reverted"}
-#: Seconds that a lease is held beyond what its work may take.
+#: Seconds of a lease beyond the time that its work may take.
 SPARE = 300
 
-#: What changed: (name of an instance, before, after).
+#: A change: (name of an instance, before, after).
 Difference = tuple[str, dict[str, Any], dict[str, Any]]
 More = ParamSpec("More")
 
 
 class LeftOpen(DroverError):
-    """Where an instance is, or whether this run may work on it, is not certain: nothing is taken back."""
+    """The place of an instance, or the right of this run to work on it, is uncertain: nothing is
+    undone.
+    """
 
 
 @dataclasses.dataclass(frozen=True)
 class ResizeRequest:
-    """What the operator wants.
+    """The request of the operator.
 
     - instances: names, uuids, or mappings of both.
     - size: the new size; None to resize nothing.
     - ending: CONFIRM, REVERT or None.
-    - host: the host to take; None to choose one.
+    - host: the destination; None to choose one.
     """
 
     instances: Sequence[Any]
@@ -66,20 +69,21 @@ class Resize:
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
         self._steps, self._own = ResizeSteps(ports, request.settings), ports.own
         self._removing = Removing(ports)
-        #: What failed, a sentence for each instance.
+        #: The failures, a sentence for each instance.
         self.failed: list[str] = []
-        #: Uuids of instances that were not resized, so that there is nothing to confirm.
+        #: Uuids of instances with a failed resize, so that nothing can be confirmed.
         self.stuck: set[str] = set()
-        #: The resizes as they are now, by the uuid of the instance.
+        #: The resizes in their present state, by the uuid of the instance.
         self.resizes: dict[str, orders.Resize] = {}
         self.differences: list[Difference] = []
         self.changed = False
 
     def run(self) -> dict[str, Any]:
-        """Carry it out.
+        """Resize the instances, and end their resizes.
 
         :returns: a dict: changed, resizes.
-        :raises DroverError: an instance was not resized, or its resize not ended; the others were, all the same.
+        :raises DroverError: an instance was not resized, or its resize was not ended; the others
+            were.
         """
         if self.request.size is None and self.request.ending is None:
             raise DroverError(
@@ -98,7 +102,7 @@ class Resize:
             raise DroverError(" ".join(self.failed), **result)
         return result
 
-    # There
+    # The resize
 
     def resize(self, instances: Iterable[NamedInstance]) -> None:
         """Resize instances; a failure stops no other instance."""
@@ -134,7 +138,7 @@ class Resize:
     def _take_back(self, resize: orders.Resize, problem: DroverError) -> NoReturn:
         """Give an instance that did not leave its host its old size and state there.
 
-        :raises DroverError: always; its message begins with that of the problem.
+        :raises DroverError: always; its message begins with the message of the problem.
         """
         try:
             self._take(self._steps.undo, resize, str(problem))
@@ -142,7 +146,7 @@ class Resize:
             raise DroverError(f"{problem} {another}", **another.details) from None
         raise DroverError(f"{problem} It is on {resize['source']} with its old size, as before.") from None
 
-    # Afterwards
+    # The end of a resize
 
     def end(self, instances: Iterable[NamedInstance]) -> None:
         """Confirm or revert the resizes of instances; a failure stops no other instance."""
@@ -172,10 +176,13 @@ class Resize:
                 self._move(self._now(resize)["back"], destination, resize["destination_uri"])
             self._take(self._steps.revert, resize)
 
-    # Parts
+    # Parts of a run
 
     def _refuse_unread(self, instance: NamedInstance, ending: str | None) -> None:
-        """Refuse what a host that the store has never read may forbid: the instance may run there, and would be started here or get another disk."""
+        """Refuse a resize while an unread host may run the instance.
+
+        Otherwise it could be started here a second time, or get another disk.
+        """
         with self._store.read() as connection:
             refused = f"Instance {instance['name']}: {NOT_DONE[ending]}"
             continuity.refuse_unread(connection, refused, self._hosts.names(), continuity.RUNNING)
@@ -183,13 +190,13 @@ class Resize:
     def _take(
         self, step: Callable[Concatenate[orders.Resize, More], Step], resize: orders.Resize, *more: More.args, **named: More.kwargs
     ) -> None:
-        """Take a step of a resize as the store has it now."""
+        """Take a step of a resize in its present state in the store."""
         self._note(resize["name"], step(self._now(resize), *more, **named))
 
     def _now(self, resize: orders.Resize) -> orders.Resize:
-        """Read a resize as the store has it now.
+        """Return a resize in its present state in the store.
 
-        :raises LeftOpen: it is not open any more.
+        :raises LeftOpen: it is no longer open.
         """
         _instance, now = self._steps.find(resize["uuid"])
         if now is None or now["migration"] != resize["migration"]:
@@ -207,9 +214,11 @@ class Resize:
             self.differences.append((name, *step.difference))
 
     def _move(self, order: dict[str, Any], source: str, uri: str) -> None:
-        """Move a domain that is shut off, with its disks where they are not shared, and follow that to its end.
+        """Move a domain that is off, with its disks on unshared storage, and follow the move to its
+        end.
 
-        The worker on the hypervisor goes on by itself; a move that is under way or done is only followed.
+        The worker on the hypervisor continues by itself. A move that is under way or done is only
+        followed.
 
         :param order: as the module _domain_migration takes it.
         """
@@ -226,7 +235,7 @@ class Resize:
             if status in ("failed", "cancelled"):
                 raise DroverError(f"Instance {name} did not move from {source} to {destination}: {message}")
             if status == "conflict" and certainty.runs_there(found):
-                # A run that was killed had started it there already.
+                # A killed run had already started it there.
                 return
             if status in ("conflict", "lost"):
                 raise LeftOpen(
@@ -245,18 +254,20 @@ class Resize:
             for host in hosts:
                 self._leasing.extend(host, wait + self._settings.timeout + SPARE)
         except DroverError as problem:
-            # The run that has the lease now looks after the instance.
+            # The run that has the lease now takes care of the instance.
             raise LeftOpen(str(problem)) from None
 
     def _held(self, hosts: Iterable[str], purpose: str) -> contextlib.AbstractContextManager[None]:
-        """Hold the leases of hosts, for as long as shutting down and starting an instance may take."""
+        """Hold the leases of hosts for the time of a shutdown and a start of an instance."""
         if self._settings.check_mode:
             return contextlib.nullcontext()
         return self._leasing.held(hosts, purpose, 2 * self._settings.timeout + SPARE)
 
     @contextlib.contextmanager
     def _noted(self, instance: NamedInstance) -> Iterator[None]:
-        """Note what fails of an instance, and go on with the next; not where the time of the whole run is over."""
+        """Note the failure of an instance and continue. Raise it if the time of the whole run is
+        over.
+        """
         try:
             yield
         except DroverError as problem:
@@ -267,7 +278,7 @@ class Resize:
 
 
 def _foreseen(resize: orders.Resize) -> str:
-    """Return what a dry run says of a resize or a cold migration."""
+    """Return the line of a dry run on a resize or a cold migration."""
     where = f"on {resize['source']}" if resize["same_host"] else f"from {resize['source']} to {resize['destination']}"
     old, new = (f"{size['vcpus']} vCPU, {size['memory_mb']} MiB" for size in (resize["old"], resize["new"]))
     what = f"would be resized {where}: {old} -> {new}" if old != new or resize["same_host"] else f"would move cold {where}"

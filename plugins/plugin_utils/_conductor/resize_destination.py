@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where an instance goes that is resized or migrated, and the size it gets there."""
+"""The destination and the new size of an instance in a resize or a cold migration."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .._store import flavors, numa
 from .._store.engine import Connection
 from .scheduling import decide, read_specs
 
-# What a flavor or a size sets; all else that an instance holds stays with it.
+# The resource classes that a flavor or a size sets; the instance keeps all its others.
 SIZED = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 
 
 def request(connection: Connection, instance: NamedInstance) -> dict[str, Any]:
-    """Return the scheduler's request for an instance as it is."""
+    """Return the scheduler's request for an instance in its present state."""
     given = {
         "name": instance["name"],
         "uuid": instance["uuid"],
@@ -57,14 +57,16 @@ def find_destination(
     now: float,
     service_down_time: int = 0,
 ) -> tuple[Selection, Size]:
-    """Find the new size of an instance, and where it fits: its own host if it does, or else the best other one.
+    """Find the new size of an instance, and its destination: its own host if possible, else the
+    best other one.
 
-    Both sizes are held until the resize is confirmed, so there must be room for both where it stays.
+    Both sizes stay allocated until the resize is confirmed. Its own host must have room for both.
 
-    :param new: None for a cold migration, which keeps the size and takes another host. An instance that gets sizes keeps its flavor,
-        because the extra specs of the flavor still say which hosts it needs.
-    :param host: the host to take; None to let the scheduler pick one.
-    :returns: the resources of the selection are all that the instance shall hold.
+    :param new: None for a cold migration, which keeps the size and takes another host. An instance
+        that gets sizes keeps its flavor, because the extra specs of the flavor still restrict its
+        hosts.
+    :param host: the destination; None to let the scheduler choose one.
+    :returns: a selection with all resources that the instance will hold, and the size.
     :raises DroverError: no such flavor, a smaller disk, or no host has room.
     """
     asked, size = request(connection, instance), wanted_size(connection, instance, new)
@@ -97,7 +99,10 @@ def find_destination(
 
 
 def _refuse_tied(connection: Connection, instance: NamedInstance, asked: dict[str, Any], policy: Policy) -> None:
-    """Refuse an instance that somebody pinned by hand: nothing says what it needs elsewhere, or with another size."""
+    """Refuse an instance that a person pinned by hand.
+
+    No record has its needs on another host or with another size.
+    """
     cells = any(uuid == instance["uuid"] for dummy, uuid in numa.of_consumers(connection, [instance["uuid"]]))
     if cells and read_specs(connection, [asked], policy)[0].host_request.topology is None:
         raise DroverError(
@@ -133,7 +138,7 @@ def wanted_size(connection: Connection, instance: NamedInstance, new: NewSize | 
             f"Flavor {name} is not in the store{near}, so {instance['name']} is not resized. Make it with drover.compute.flavor, or "
             "correct the name."
         )
-    # A flavor without a disk leaves the disks as they are.
+    # A flavor without a disk does not change the disks.
     disk_gb = found["disk_gb"] or instance["disk_gb"]
     if disk_gb < instance["disk_gb"]:
         raise DroverError(

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Remove an instance whose resize is open and whose domain somebody has undefined: there is nothing to confirm or to revert any more.
+"""The removal of an instance with an open resize and an undefined domain: nothing is left to
+confirm or revert.
 
-Both ends of the resize have to show that they have no domain of it. Its files stay: only its domain told which were its own.
+Both ends of the resize must show that they have no domain of it. Its files stay, because only its
+domain recorded which files belong to it.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ from . import used_files
 from .operations import refuse
 from .ports import Ports
 
-#: What the closed migration says, for people who look later.
+#: The message of the closed migration, for people who look later.
 MESSAGE = "Its domain was gone, and the instance was removed."
 KEPT = "its domain is gone, and nothing else says that the file is its own: look at it, and remove it by hand"
 
 
 def is_resized(instance: NamedInstance) -> bool:
-    """Return whether an instance on a host has a resize that is open, or that waits to be confirmed."""
+    """Return True if an instance on a host has an open resize, or one that waits to be confirmed."""
     migration = instance["migration"]
     return migration is not None and migration["type"] == migration_claims.RESIZE and instance["host"] is not None
 
@@ -46,9 +48,9 @@ class ResizeRemoval:
         self._hosts, self._clock, self._patience, self._check_mode = ports.hosts, ports.clock, patience, check_mode
 
     def hosts(self, uuid: str) -> list[str]:
-        """Return the hosts whose leases remove() needs.
+        """Return the hosts with leases that remove() needs.
 
-        :raises DroverError: as of remove().
+        :raises DroverError: see remove().
         """
         _instance, resize = self._read(uuid)
         return list(dict.fromkeys((resize["source"], resize["destination"])))
@@ -64,18 +66,20 @@ class ResizeRemoval:
             return instance, resizes.describe(connection, migration["uuid"])
 
     def remove(self, uuid: str) -> InstanceOutcome:
-        """Remove an instance of which neither end of its resize has anything.
+        """Remove an instance if neither end of its resize has a domain of it.
 
-        :raises DroverError: one of them does not answer, or has its domain, or another run has ended the resize; nothing was removed.
+        :raises DroverError: an end does not answer or has its domain, or another run has ended the
+            resize; nothing was removed.
         """
         instance, resize = self._read(uuid)
         name = instance["name"]
         ends = {resize["source"]: resize["source_uri"], resize["destination"]: resize["destination_uri"]}
         self._refuse_shown_elsewhere(instance, ends)
         with self._store.read() as connection:
-            # A store that was brought back may not know that the resize has ended, and where the instance runs since.
+            # A store from a backup may not know that the resize has ended, nor where the instance
+            # runs now.
             continuity.refuse_unread(connection, f"Instance {name}: It is not removed", self._hosts.names(), continuity.RUNNING)
-        # First without a withdrawal: the resize goes on where its domain is there.
+        # Look first without a withdrawal: if a domain exists, the resize must continue.
         proofs = self._look(instance, ends, [])
         if not self._check_mode:
             proofs = self._look(instance, ends, [resize["migration"]])

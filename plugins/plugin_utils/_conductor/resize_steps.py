@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The steps of a resize: begin, leave its host, arrive, confirm; or undo, or revert.
 
-Each step works on one host, and may be taken again: so the next run can go on after a killed one. A cold migration is a
-resize to the size that the instance has, on another host.
+Each step works on one host and can be repeated, so the next run can continue a killed one. A cold
+migration is a resize to the present size of the instance on another host.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ from .resize_destination import find_destination, size_of, wanted_size
 from .settings import ResizeSettings
 from .starting import Starting
 
-#: States of a domain that is off.
+#: The states of a domain that is off.
 OFF = ("shutoff", "crashed")
 LOST = "The resize stays open: run this again when the host is back, and it goes on."
-#: The way out where an instance is nowhere any more.
+#: The advice for an instance that no host has.
 REMOVE = "If it is really gone, remove what is left of it with drover.compute.instance_delete."
 
 
 class Step(NamedTuple):
-    """What a step came to.
+    """The result of a step.
 
-    changed: whether it did anything. resize: None where there is none any more. difference: None, or what changed (before, after).
+    - changed: True if the step changed anything.
+    - resize: the resize; None after its end.
+    - difference: None, or (before, after).
     """
 
     changed: bool
@@ -53,7 +55,7 @@ class Step(NamedTuple):
 class ResizeSteps:
     """The steps of the resizes of one run.
 
-    :param hand: the way to run modules on a host; by default that of ports.hosts.
+    :param hand: the way to run modules on a host; by default the way of ports.hosts.
     :raises DroverError: the options of migrations contradict each other.
     """
 
@@ -63,7 +65,7 @@ class ResizeSteps:
         self._options, self._proofs = Options(settings.migration), Starting(ports)
 
     def find(self, wanted: str | Mapping[str, str]) -> tuple[NamedInstance, Resize | None]:
-        """Find an instance and its resize.
+        """Return an instance and its resize, or None.
 
         :param wanted: a name, a uuid, or a mapping with both.
         """
@@ -75,7 +77,7 @@ class ResizeSteps:
             return instance, self._described(connection, found["uuid"])
 
     def _described(self, connection: Connection, migration: str) -> Resize:
-        """Read a resize, and lay the options of its move over both orders."""
+        """Return a resize, with the options of its move in both of its orders."""
         resize = resizes.describe(connection, migration)
         options = self._options.of(resize)
         resize.pop("migration_options", None)
@@ -84,15 +86,15 @@ class ResizeSteps:
             move.update(used_files.of_ways(connection, {uuid: way})[uuid], **options)
         return resize
 
-    # There
+    # The way to the new size
 
     def begin(self, instance: NamedInstance, resize: Resize | None, new: NewSize | None, host: str | None) -> Step:
-        """Find the size and the place, let the hypervisor look at it, and write it down.
+        """Find the size and the destination, let the hypervisor check them, and record the resize.
 
-        :param instance, resize: as find() returns them; it goes on with a resize that is open.
+        :param instance, resize: as find() returns them; an open resize is continued.
         :param new: the new size; None for a cold migration.
-        :param host: the host to take; None to choose one.
-        :returns: not changed where there is nothing to do.
+        :param host: the destination; None to choose one.
+        :returns: not changed if there is nothing to do.
         """
         if resize is not None:
             return self._going_on(resize, new, host)
@@ -103,20 +105,22 @@ class ResizeSteps:
                 "where it is with drover.compute.discover."
             )
         if instance["host"] is None or (new is None and host == instance["host"]):
-            # refuse() has refused an instance on no host.
+            # refuse() has refused an instance without a host.
             return Step(False, None)
         settings, now, purpose = self._settings, self._clock.time(), "migrate" if new is None else "resize"
         hand = self._hand(instance["host"])
         have = size_of(instance)
         with refusals.kept(self._store, purpose, self._actor, now), self._store.read() as connection:
             if new is not None and host in (None, instance["host"]) and wanted_size(connection, instance, new) == have:
-                # Without a look for room: both sizes need not fit there.
+                # No search for room here: the host need not have room for both sizes if nothing
+                # changes.
                 return Step(False, None)
             selection, size = find_destination(connection, instance, new, host, settings.policy, now, settings.service_down_time)
             cells = numa.of_consumers(connection, [instance["uuid"]])
         if selection["host"] != instance["host"] and not settings.despite_policy:
             _refuse_by_policy(instance, selection["host"])
-        # Which cells it gets is known once they are claimed; the look only tells whether the size can be changed.
+        # Its cells are known only after the claim. The look only finds out if the size can be
+        # changed.
         facts = self._look(hand, instance, {**size, "numa": {}} if selection.get("host_request") or cells else size)
         if new is None or new.sizes:
             _refuse_stale(instance, facts)
@@ -153,7 +157,7 @@ class ResizeSteps:
         return Step(True, resize, (before, {**size, "host": selection["host"]}))
 
     def _going_on(self, resize: Resize, new: NewSize | None, host: str | None) -> Step:
-        """Go on with a resize that an earlier run began; refuse another one."""
+        """Continue a resize that an earlier run began; refuse another one."""
         if not _has_requested_size(resize, new) or host not in (None, resize["destination"]):
             raise DroverError(
                 f"Instance {resize['name']} is being resized or moved cold to {resize['destination']} already, or waits to be confirmed. End "
@@ -167,7 +171,7 @@ class ResizeSteps:
         return Step(not has_arrived(resize), resize)
 
     def _has_old_size(self, resize: Resize) -> bool:
-        """Return whether somebody has given an instance the old size back since it was seen with the new one."""
+        """Return True if an instance has its old size again, after it was seen with the new one."""
         old, new = ((resize[which]["vcpus"], resize[which]["memory_mb"]) for which in ("old", "new"))
         if old == new:
             return False
@@ -177,7 +181,7 @@ class ResizeSteps:
         return not foreseen.get("failed") and (facts.get("vcpus"), facts.get("memory_mb")) == old
 
     def _look(self, hand: Hand, instance: NamedInstance, size: Size) -> dict[str, Any]:
-        """See that the hypervisor has it, and would give it that size; nothing is changed.
+        """Check that the hypervisor has the instance and could give it that size; change nothing.
 
         :returns: the facts of its domain.
         """
@@ -188,7 +192,7 @@ class ResizeSteps:
         return _foretell(hand, given, sentence)["domain"]
 
     def leave(self, resize: Resize) -> Step:
-        """Shut it down at its host, and give it the new size where it stays there."""
+        """Shut the instance down at its host, and give it the new size there if it stays."""
         if resize["status"] not in ("accepted", "running"):
             if not resize["undone"]:
                 return Step(False, resize)
@@ -198,7 +202,7 @@ class ResizeSteps:
         return self._off(resize, resize["source"], resize["source_uri"], resize["new"], resize["migration"])
 
     def arrive(self, resize: Resize) -> Step:
-        """See it at its destination with the new size, and start it if it ran."""
+        """Find the instance at its destination, give it the new size, and start it if it ran."""
         if has_arrived(resize):
             return Step(False, resize)
         host, uri = resize["destination"], resize["destination_uri"]
@@ -208,7 +212,7 @@ class ResizeSteps:
         proof = certainty.is_shown(host, shown["state"])
         with self._store.write(together=True) as connection:
             migration_claims.finish(connection, resize["migration"], proof, "shutoff", self._clock.time())
-        # Somebody may have started it there, where it came with its old size.
+        # A person may have started it there before it had the new size.
         started = shown["state"] not in OFF and (shown["vcpus"], shown["memory_mb"]) != (new["vcpus"], new["memory_mb"])
         if started:
             self._foresee(resize, host)
@@ -226,15 +230,17 @@ class ResizeSteps:
         return Step(True, {**resize, "status": "finished", "arrived": True})
 
     def undo(self, resize: Resize, message: str | None = None) -> Step:
-        """Give it its old size and state back at its host, which it did not leave, and then its room.
+        """Give the instance its old size and state at the host that it did not leave, then free the
+        new room.
 
-        :param message: why, for people who look later.
-        :raises DroverError: it is not certain that it is there and stays there.
+        :param message: the reason, for people who look later.
+        :raises DroverError: the instance is perhaps not there, or may leave it.
         """
         if resize["status"] == "finished":
             return Step(False, resize)
         hand = self._hand(resize["source"])
-        # First of all nothing more may begin: neither its move nor what an earlier run has ordered at its host.
+        # First withdraw its move and the orders of an earlier run at its host, so that nothing of
+        # them can begin.
         withdrawn = {resize["uuid"]: [resize["migration"]]}
         found = hand.look(resize["source_uri"], withdrawn, self._settings.timeout)[resize["uuid"]]
         proof = certainty.has_not_left(resize["source"], found)
@@ -251,9 +257,10 @@ class ResizeSteps:
         return Step(True, None)
 
     def _seek(self, hand: Hand, resize: Resize, here: DomainLook | None) -> None:
-        """Where neither end has it, write that down: then a discovery that finds it elsewhere ends the resize.
+        """Record that neither end has the instance, if that is so. A discovery that finds it ends
+        the resize.
 
-        :raises DroverError: neither has it.
+        :raises DroverError: neither end has it.
         """
         source, destination = resize["source"], resize["destination"]
         gone = certainty.is_absent(source, here) is not None
@@ -268,10 +275,10 @@ class ResizeSteps:
                 f"back. Run drover.compute.discover: if another host has it, that ends the resize. {REMOVE}"
             )
 
-    # Afterwards
+    # The end of a resize
 
     def confirm(self, resize: Resize) -> Step:
-        """Make its disk larger, which is never taken back, and free what its old size held."""
+        """Make its disk larger, which cannot be undone, and free the room of the old size."""
         if not has_arrived(resize):
             _refuse_unfinished(resize)
         host = resize["destination"]
@@ -303,17 +310,20 @@ class ResizeSteps:
         return Step(True, {**resize, "status": "confirmed"}, difference)
 
     def leave_again(self, resize: Resize) -> Step:
-        """Shut it down where it is now, and give it the old size where that is its host of before."""
+        """Shut the instance down at its present host, and give it the old size if that is also its
+        old host.
+        """
         if resize["status"] != "finished":
             _refuse_unfinished(resize)
         self._foresee(resize, resize["destination"])
         return self._off(resize, resize["destination"], resize["destination_uri"], resize["old"], None)
 
     def _refuse_gone(self, hand: Hand, resize: Resize) -> None:
-        """Refuse to end a finished resize of which its destination has nothing, unless its source has the instance.
+        """Refuse to end a finished resize without a domain at its destination, unless its source
+        has one.
 
-        :param hand: of the destination.
-        :raises DroverError: the source has nothing either, or does not answer.
+        :param hand: the way to run modules on the destination.
+        :raises DroverError: the source has no domain either, or does not answer.
         """
         name, source, destination = resize["name"], resize["source"], resize["destination"]
         nowhere, state = f"{destination} has no domain", "absent"
@@ -340,7 +350,9 @@ class ResizeSteps:
             )
 
     def revert(self, resize: Resize) -> Step:
-        """See it where it was, with its old size and state, and give it its room there back."""
+        """Find the instance at its old host, with its old size and state, and give it its room
+        there back.
+        """
         if resize["status"] != "finished":
             _refuse_unfinished(resize)
         host = resize["source"]
@@ -354,15 +366,19 @@ class ResizeSteps:
         new, old = {**resize["new"], "host": resize["destination"]}, {**resize["old"], "host": host}
         return Step(True, {**resize, "status": "reverted"}, (new, old))
 
-    # Parts
+    # Parts of the steps
 
     def _foresee(self, resize: Resize, host: str) -> None:
-        """See that it may start again, before it is shut down."""
+        """Check, before a shutdown, that the instance may start again."""
         if resize["running"]:
             self._proofs.foresee(host, resize["uuid"], resize["name"], f"Instance {resize['name']}: It is not shut down")
 
     def _off(self, resize: Resize, host: str, uri: str, size: Size, order: str | None) -> Step:
-        """Shut it down. On its way to another host its definition stays as it is: that host has CPUs for the size, and not this one."""
+        """Shut the instance down.
+
+        If it goes to another host, its definition stays as it is: only the other host has CPUs for
+        the new size.
+        """
         given = self._sized(resize, uri, size) if resize["same_host"] else self._named(resize, uri)
         given |= {"state": "stopped", "order": order}
         hand = self._hand(host)
@@ -375,7 +391,7 @@ class ResizeSteps:
                 self._refuse_gone(hand, resize)
             if resize["same_host"]:
                 raise
-            # A run that was killed had moved it already.
+            # A killed run had already moved it.
             return Step(False, resize)
         if resize["nowhere"] and not self._settings.check_mode:
             with self._store.write() as connection:
@@ -383,7 +399,7 @@ class ResizeSteps:
         return Step(bool(result["changed"]), resize)
 
     def _back(self, hand: Hand, resize: Resize) -> dict[str, Any]:
-        """Give it the old size at its source and start it if it ran.
+        """Give the instance the old size at its source, and start it if it ran.
 
         :returns: the facts of its domain.
         """
@@ -415,7 +431,9 @@ class ResizeSteps:
         }
 
     def _named(self, instance: NamedInstance | Resize, uri: str | None) -> dict[str, Any]:
-        """Return the arguments of the module domain that say which one, and how it is shut down."""
+        """Return the arguments of the module domain that name the instance and the way of its
+        shutdown.
+        """
         return {
             "uri": uri,
             "uuid": instance["uuid"],
@@ -438,10 +456,10 @@ class ResizeSteps:
 
 
 def _refuse_stale(instance: NamedInstance, facts: Mapping[str, Any]) -> None:
-    """Refuse a size that keeps a part of the one which the store has, where the domain has another one by now.
+    """Refuse a partial new size if the domain has another size than the store by now.
 
-    :param facts: of its domain.
-    :raises DroverError: somebody has changed it by hand.
+    :param facts: the facts of its domain.
+    :raises DroverError: a person has changed the size by hand.
     """
     shown = resource_classes.to_sizes(resource_classes.of_domain(facts))
     if (shown["vcpus"], shown["memory_mb"]) != (instance["vcpus"], instance["memory_mb"]):
@@ -453,7 +471,10 @@ def _refuse_stale(instance: NamedInstance, facts: Mapping[str, Any]) -> None:
 
 
 def has_arrived(resize: Resize) -> bool:
-    """Return whether an instance was seen at its destination with the new size: then its resize waits to be confirmed."""
+    """Return True if an instance was seen at its destination with the new size.
+
+    Its resize then waits to be confirmed.
+    """
     return resize["status"] == "finished" and resize["arrived"]
 
 
@@ -489,7 +510,7 @@ def _refuse_by_policy(instance: NamedInstance, host: str) -> None:
 
 
 def _refuse_bound(instance: NamedInstance, host: str, facts: Mapping[str, Any]) -> None:
-    """Refuse an instance that somebody bound to its host by hand, before it is shut down."""
+    """Refuse an instance that a person bound to its host by hand, before it is shut down."""
     bound = rebinding.reasons(facts["xml"], {})
     if bound:
         raise DroverError(

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Instances that are shut down for a cold move and started again after it.
 
-Before an instance is shut down, migrations.claims.begin() records that it must be started again. If the run is killed, the next run
-reads that from the store, and the state of the instance from libvirt.
+Before the shutdown of an instance, migrations.claims.begin() records that it must be started again.
+If the run is killed, the next run reads that record from the store, and the state of the instance
+from libvirt.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from .._records.orders import UnopenedOrder
 from .ports import Clock
 
 ACTIVE = ("running", "blocked", "paused", "shutdown", "pmsuspended")
-#: How long (seconds) a domain may take to run once it is started.
+#: Seconds that a domain may take from its start until it runs.
 START = 60
-#: How long (seconds) one call waits for a guest to go down.
+#: Seconds that one call waits for the shutdown of a guest.
 SLICE = 20
 
 
 class StillUp(Exception):
     """The instance is not off; the message is a sentence.
 
-    ``status``: failed (it runs at the source as before) or lost (not known). ``state``: of the domain at the source.
+    ``status``: failed (it runs at the source as before) or lost (not known). ``state``: the state
+    of the domain at the source.
     """
 
     def __init__(self, message: str, status: str, state: str | None) -> None:
@@ -34,14 +36,14 @@ class StillUp(Exception):
 
 
 class Restarts:
-    """Shuts down and starts instances on both ends of a move.
+    """The shutdowns and starts of instances at both ends of a move.
 
-    :param look: (order) -> (state at the source, state at the destination): absent where there is no such domain,
-        None where libvirt did not answer.
-    :param switch: (order, there, on, seconds) -> None, or why it failed: starts the domain or shuts it down, at the
-        destination (there) or the source.
+    :param look: (order) -> (state at the source, state at the destination): absent if libvirt has
+        no such domain, None if libvirt did not answer.
+    :param switch: (order, there, on, seconds) -> None, or the reason of a failure. It starts the
+        domain or shuts it down, at the destination (there) or the source.
     :param timeout: seconds that a guest may take to shut down.
-    :param foresee: (order) -> None, or why it could not be started again.
+    :param foresee: (order) -> None, or the reason why it could not be started again.
     """
 
     def __init__(
@@ -56,14 +58,14 @@ class Restarts:
         self._look, self._switch, self._timeout, self._clock = look, switch, timeout, clock
 
     def runs(self, order: UnopenedOrder) -> bool:
-        """Look whether an instance runs at the source now."""
+        """Return True if an instance runs at the source now."""
         return self._look(order)[0] in ACTIVE
 
     def shut_down(self, order: UnopenedOrder, keep: Callable[[], None]) -> StillUp | None:
-        """Shut an instance down at the source, where it still runs there.
+        """Shut an instance down at the source, if it runs there.
 
-        :param keep: it is called every SLICE seconds.
-        :returns: None when it is off.
+        :param keep: a function that is called every SLICE seconds.
+        :returns: None if the instance is off.
         """
         deadline = self._clock.monotonic() + self._timeout
         state, there = self._look(order)
@@ -86,6 +88,6 @@ class Restarts:
     def start(self, order: UnopenedOrder, there: bool) -> str | None:
         """Start an instance at the destination (there) or the source.
 
-        :returns: None when it runs, or why not.
+        :returns: None if it runs, or the reason why it does not.
         """
         return self._switch(order, there, True, START)

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Close the restarts that an evacuation has left open, where its host answers again: by what their destinations show.
+"""The end of restarts that an evacuation left open, when their host answers again.
 
-A restart is no move: its source knows nothing of it, and its order may still begin at the destination.
+The destinations decide by the domains that they show. A restart is no move: its source has no
+record of it, and its order may still begin at the destination.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from .ports import Ports
 def settle(
     ports: Ports, host: str, patience: int = EvacuationRequest.start_timeout, limit: int = EvacuationRequest.call_timeout
 ) -> tuple[list[str], list[StayingInstance]]:
-    """Withdraw the orders of open restarts at their destinations, and close those whose instances are seen. The caller has the lease of the host.
+    """Withdraw the orders of open restarts at their destinations, and close the restarts that are
+    seen.
 
-    :param patience: seconds to wait for a start that is under way. limit: seconds that a hypervisor may take to answer.
-    :returns: (sentences on what was closed, the instances of which it is not certain where they are).
+    The caller has the lease of the host.
+
+    :param patience: seconds to wait for a start that is under way.
+    :param limit: seconds that a hypervisor may take to answer.
+    :returns: (sentences on the closed restarts, the instances with an uncertain place).
     """
     with ports.store.read() as connection:
         places = evacuations.open_destinations(connection, host)
@@ -38,6 +43,6 @@ def settle(
     more, left = settling.settle_returned()
     said += more
     if said:
-        # What is stale there is removed by reading it.
+        # A discovery removes the stale domains on the host.
         ports.hosts.discover(host, limit)
     return said, left

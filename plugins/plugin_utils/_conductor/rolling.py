@@ -1,17 +1,21 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rolling maintenance: the order of things, from the first look at the hosts to the report.
+"""Rolling maintenance: its order, from the first look at the hosts to the report.
 
-The whole state is in the store: a record for each host, with the stage that was begun last (_store/rolling.py). Each call of
-Rolling reads it and says what comes next. It makes no difference whether the call before was of this run or of one that was killed.
+The whole state is in the store: a record for each host, with its last begun stage
+(_store/rolling.py). Each call of Rolling reads it and returns the next step. The call before may be
+from this run or from a killed one.
 
-Hooks are task files of the user, and power drivers are task files too, so one action plugin cannot do all the work. The role
-drover.compute.rolling calls begin, look (each host), plan; then in each round next, the steps of the batch (each host), close; and
-report in the end. It does what a step returns, and decides nothing. The hosts of a batch work at the same time, as hosts of a play do.
+Hooks are task files of the user, and power drivers are task files too, so one action plugin cannot
+do all the work. The role drover.compute.rolling calls begin, look (for each host), plan; then in
+each round next, the steps of the batch (for each host), close; and report at the end. The role
+obeys the result of each step, and decides nothing. The hosts of a batch work at the same time, like
+the hosts of a play.
 
-The number of batches is not known beforehand, as each is planned anew (rule S6). The role loops over ``rounds``, which are enough in
-any case, and a round does nothing once no host is left. A task file that includes itself would be too deep a recursion for Ansible.
+The number of batches is not known beforehand, because each batch is planned when it begins (rule
+S6). The role loops over ``rounds``. They are enough in any case, and a round without a host left
+does nothing. A task file that includes itself would be too deep a recursion for Ansible.
 """
 
 from __future__ import annotations
@@ -38,12 +42,15 @@ from .rolling_request import FAIL, NEEDED, NEVER, RollingRequest
 from .staged_moves import StagedMoves
 
 LEASE = PURPOSE = "rolling maintenance"
-#: A run that was killed on this controller is known to be dead. Elsewhere this is how long, in seconds, others wait for it.
+#: Seconds that other controllers wait for a killed run. On its own controller a killed run is known
+#: to be dead.
 LEASE_SECONDS = 86400
 
 
 class Step(NamedTuple):
-    """One step of a host. stage: what is recorded when it begins. tasks: the task file of the role that carries it out."""
+    """One step of a host. stage: recorded when the step begins. tasks: the task file of the role
+    that does it.
+    """
 
     name: str
     stage: str
@@ -53,11 +60,11 @@ class Step(NamedTuple):
 #: All steps of a host, in their order.
 STEPS = (
     Step("before_drain", "before_drain", "hook"),
-    # All hosts of the batch, before any of them looks for destinations.
+    # All hosts of the batch, before one of them looks for destinations.
     Step("disable", "drain", "disable"),
     Step("drain", "drain", "drain"),
     Step("after_drain", "after_drain", "hook"),
-    # An earlier run may have been cut off while the host was down.
+    # An earlier run may have ended while the host was down.
     Step("startup", "reboot", "power"),
     Step("reboot", "reboot", "power"),
     Step("after_reboot", "after_reboot", "hook"),
@@ -65,9 +72,9 @@ STEPS = (
     Step("after_enable", "after_enable", "hook"),
     Step("back", "back", "back"),
 )
-#: The stages of a host that has been drained, before and after it is brought back.
+#: The stages of a drained host, before and after its return.
 EMPTIED, BROUGHT_BACK = ("after_drain", "reboot", "after_reboot"), ("enable", "after_enable", "back")
-#: Those of them that have an undrain behind them.
+#: The stages after the undrain.
 ENABLED = ("after_enable", "back")
 HOOKS = tuple(step.name for step in STEPS if step.tasks == "hook")
 
@@ -80,13 +87,14 @@ class Rolling:
         self._store, self._hosts, self._say, self._own = ports.store, ports.hosts, ports.say, ports.own
         self._records = RollingRecords(ports.store, ports.clock, request.hosts)
 
-    # What is done once for all hosts
+    # The steps for all hosts
 
     def begin(self) -> dict[str, Any]:
-        """Check what can be checked at once, and be the only rolling maintenance.
+        """Check the settings, and take the lease of the only rolling maintenance.
 
         :returns: a dict: changed, finished (False).
-        :raises DroverError: a hook cannot be run, the play has no hypervisor, or another run is at work.
+        :raises DroverError: a hook cannot be run, the play has no hypervisor, or another run is at
+            work.
         """
         self._refuse_hooks()
         if not self.request.hosts:
@@ -101,8 +109,10 @@ class Rolling:
     def plan(self, seen: Sequence[Seen]) -> dict[str, Any]:
         """Choose the hosts, form the batches, show the plan, and record the hosts.
 
-        :returns: a dict: changed, plan, left_out [{host, reason}], work (False where only the plan was wanted), rounds (see rounds()).
-        :raises DroverError: hosts cannot be taken, and ``blocked`` is FAIL. The lease is given back.
+        :returns: a dict: changed, plan, left_out [{host, reason}], work (False for a plan only),
+            rounds (see rounds()).
+        :raises DroverError: some hosts cannot take part, and ``blocked`` is FAIL. The lease is
+            given back.
         """
         try:
             return self._plan(seen)
@@ -139,10 +149,10 @@ class Rolling:
         }
 
     def next(self) -> dict[str, Any]:
-        """Plan the next batch; hosts that were begun with come first (rule S6).
+        """Plan the next batch; begun hosts come first (rule S6).
 
-        :returns: a dict: finished (no host is left), hosts of the batch, steps for them in their order.
-        :raises DroverError: none of the hosts that are left can be emptied.
+        :returns: a dict: finished (no host is left), hosts of the batch, and their steps in order.
+        :raises DroverError: no host that is left can be emptied.
         """
         records = self._records.read()
         left = self._records.left(records)
@@ -159,10 +169,10 @@ class Rolling:
         return {"finished": False, "hosts": batch, "steps": wanted}
 
     def close(self, batch: list[str]) -> dict[str, Any]:
-        """End a batch: see that all its hosts came through, bring their instances back, record that they are done.
+        """End a batch: check its hosts, bring their instances back, and record the hosts as done.
 
         :returns: a dict: changed.
-        :raises DroverError: a host did not come through, or an instance did not come back.
+        :raises DroverError: a host did not pass all steps, or an instance did not come back.
         """
         records = self._records.read()
         failed = [host for host in batch if host not in records or records[host]["stage"] != "back"]
@@ -173,10 +183,12 @@ class Rolling:
         return {"changed": self._records.write(batch, {"stage": "done", "message": ""})}
 
     def report(self, left_out: list[BlockedHost]) -> dict[str, Any]:
-        """Let others work, and say where the fleet is; forget the maintenance where all hosts are done.
+        """Give the lease back, and report the state of the fleet; delete the records if all hosts
+        are done.
 
         :param left_out: as plan() returned it.
-        :returns: a dict: report (finished, hosts [{host, stage, message, state, instances}], left_out), and message, why it is not finished.
+        :returns: a dict: report (finished, hosts [{host, stage, message, state, instances}],
+            left_out), and message, the reason why it is not finished.
         """
         self._ports.leasing.release([LEASE])
         with self._store.read() as connection:
@@ -191,10 +203,10 @@ class Rolling:
         report = {"finished": not waiting, "hosts": states, "left_out": left_out}
         return {"report": report, "message": rolling_text.unfinished(waiting) if waiting else ""}
 
-    # What is done for each host
+    # The steps for each host
 
     def look(self, host: str) -> Seen:
-        """Read a host."""
+        """Read a host, and find out if it needs a reboot."""
         try:
             self._hosts.discover(host)
             need = self._need(host)
@@ -204,9 +216,10 @@ class Rolling:
             return {"host": host, "unread": why, "needed": None, "why": ""}
 
     def step(self, host: str, name: str) -> dict[str, Any]:
-        """Begin a step of a host, if it is due; do it, or return what the role has to do.
+        """Begin a step of a host if it is due; do it, or return the work for the role.
 
-        :returns: a dict: changed, and ``hook`` (a task file to run), ``power`` (startup or reboot) or ``undrain`` (True) for the role.
+        :returns: a dict: changed, and ``hook`` (a task file to run), ``power`` (startup or reboot)
+            or ``undrain`` (True) for the role.
         """
         (step,) = (each for each in STEPS if each.name == name)
         records = self._records.read()
@@ -218,9 +231,10 @@ class Rolling:
         return getattr(self, f"_{name}")(host, records[host])
 
     def fail(self, host: str, task: str, message: str) -> dict[str, Any]:
-        """Record what failed; the host stays at its stage.
+        """Record a failure; the host stays at its stage.
 
-        :param task: the name of the task, may be empty. message: what it failed with, may be empty.
+        :param task: the name of the task, may be empty.
+        :param message: the message of the failure, may be empty.
         :returns: a dict: changed.
         """
         _refuse_stranger(host, self._records.read())
@@ -228,19 +242,19 @@ class Rolling:
         return {"changed": self._records.write([host], {"message": text})}
 
     def _is_ahead(self, step: Step, record: RollingRecord) -> bool:
-        """Return whether a host has not got beyond a step."""
+        """Return True if a host is at most at a step."""
         return rolling.STAGES.index(record["stage"]) <= rolling.STAGES.index(step.stage)
 
     def _is_due(self, step: Step, record: RollingRecord) -> bool:
-        """Return whether a host is to do a step now that the ones before it are over."""
+        """Return True if a step of a host is due, after the steps before it."""
         if step.name == "after_reboot" and record["stage"] != "after_reboot":
-            # Only where it was rebooted: it has the boot that the reboot ended.
+            # This hook runs only after a reboot. The host then has the boot that the reboot began.
             return record["stage"] == "reboot" and bool(record["boot_id"])
         return self._is_ahead(step, record)
 
     def _disable(self, host: str, record: RollingRecord) -> dict[str, Any]:
         with self._store.write() as connection:
-            # Where an earlier run recorded the instances, they belong there.
+            # Instances that an earlier run recorded belong to this host.
             there = record["instances"] or [
                 {"uuid": each["uuid"], "host": host, "node": each["node"]}
                 for each in instances.listing(connection, host=host)
@@ -264,13 +278,15 @@ class Rolling:
         return {"changed": False}
 
     def _reboot(self, host: str, record: RollingRecord) -> dict[str, Any]:
-        """Find out whether a host is to be rebooted. That it answers proves nothing, its boot id does (rule S14)."""
+        """Decide if a host must be rebooted. Only its boot id proves a reboot, not its answer (rule
+        S14).
+        """
         boot_id = host_boot.boot_id(self._hosts, host)
         if record["boot_id"] and record["boot_id"] != boot_id:
-            # It has had its reboot, perhaps before it was drained once more.
+            # It had its reboot, perhaps before another drain.
             return {"changed": self._records.begin(host, "reboot")}
         if self.request.reboot == NEVER or (self.request.reboot == NEEDED and not self._is_needed(host)):
-            # A reboot that was begun, and is not wanted any more, did not happen.
+            # A begun reboot that is no longer wanted did not happen.
             return {"changed": self._records.write([host], {"boot_id": ""})}
         begun = self._records.begin(host, "reboot", boot_id=boot_id)
         if host in self._own.hosts():
@@ -283,7 +299,7 @@ class Rolling:
     def _back(self, host: str, record: RollingRecord) -> dict[str, Any]:
         return {"changed": self._records.begin(host, "back")}
 
-    # The parts of them
+    # Parts of the steps
 
     def _refuse_hooks(self) -> None:
         for name, path in self.request.hooks.items():
@@ -298,7 +314,7 @@ class Rolling:
             raise DroverError(f"drover_rolling_hooks: {name} is {path}, {why}. Nothing was changed.")
 
     def _chosen(self, seen: Sequence[Seen], records: Records) -> tuple[list[str], list[BlockedHost]]:
-        """Return the hosts that take part, and those that are left out, each with the reason."""
+        """Return the hosts that take part, and the hosts that are left out, each with the reason."""
         with self._store.read() as connection:
             drained = services.drained_hosts(connection)
         todo: list[str] = []
@@ -323,9 +339,10 @@ class Rolling:
         return todo, out
 
     def _as_they_are(self, records: Records) -> Records:
-        """Send the hosts back to their drain that are not drained any more: what an earlier run has recorded is no state.
+        """Return hosts that are no longer drained to their drain. A record of an earlier run is no
+        state.
 
-        :raises DroverError: somebody has drained a host again that was brought back, for a reason of his own.
+        :raises DroverError: a person has drained a host again after its return.
         """
         found = dict(records)
         begun = self._records.begun(records)
@@ -345,7 +362,7 @@ class Rolling:
     def _refuse_drained(self, stages: Mapping[str, str]) -> None:
         """Refuse hosts that were brought back and are drained again.
 
-        :param stages: by host.
+        :param stages: the stages by host.
         """
         if not stages:
             return
@@ -367,13 +384,13 @@ class Rolling:
         return f"{some(names)} came there" if names else None
 
     def _batches(self, wanted: Sequence[str], records: Records) -> RollingPlan:
-        # Only what is shut off may still be there.
+        # At these stages only instances that are off may still be on the host.
         empty = [host for host, record in records.items() if record["stage"] in (*EMPTIED, *BROUGHT_BACK)]
         with self._store.read() as connection:
             return self.request.question.plan(connection, wanted, empty)
 
     def _own_last(self, hosts: Sequence[str], left: Sequence[str]) -> Sequence[str]:
-        """Return hosts without those that the run needs itself, as long as others are left."""
+        """Return the hosts without the run's own machines, as long as others are left."""
         own = self._own.hosts()
         return [host for host in hosts if host not in own] or [host for host in left if host not in own] or hosts
 
@@ -383,7 +400,7 @@ class Rolling:
         with self._store.read() as connection:
             left_open = {row.source for row in open_moves(connection) if row.instance_uuid in wanted}
         for source in sorted(left_open):
-            # An earlier run had begun to bring them back.
+            # An earlier run had begun their return.
             staged.settle(source)
         own = self._own.guests()
         with self._store.read() as connection:
@@ -400,9 +417,9 @@ class Rolling:
         return host_boot.needs_reboot(self._hosts, host, self.request.sentinels)
 
     def _is_needed(self, host: str) -> bool:
-        """Return whether a host needs a reboot after its hook.
+        """Return True if a host needs a reboot after its hook.
 
-        :raises DroverError: that cannot be told; the host stays in maintenance.
+        :raises DroverError: the need is not known; the host stays in maintenance.
         """
         need = self._need(host)
         if need.needed is None:
@@ -423,11 +440,13 @@ def _refuse_stranger(host: str, records: Records) -> None:
 
 
 def rounds(count: int) -> list[list[int]]:
-    """Return numbers of rounds, enough for batches of one host each, in groups of about as many groups.
+    """Return numbers of rounds in groups, enough for batches of one host each.
 
-    Ansible makes the tasks of all items of a loop for each host before it begins with the first: of a group, not of all rounds.
+    The number of groups is about the number of rounds in a group. Ansible makes the tasks of all
+    items of a loop for each host before it begins the first item. Groups keep that to the items of
+    one group.
 
-    :param count: of the hosts that are left.
+    :param count: the number of hosts that are left.
     """
     size = math.isqrt(count) + 1
     return [list(range(first, min(first + size, count + 1))) for first in range(1, count + 1, size)]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the operator wants of a rolling maintenance."""
+"""The request of an operator for a rolling maintenance."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from collections.abc import Sequence
 from .drain import DrainRequest
 from .plans import RollingQuestion
 
-#: When to reboot a host.
+#: The choices for reboots.
 NEEDED, ALWAYS, NEVER = "needed", "always", "never"
-#: What to do about hosts that cannot be emptied.
+#: The choices for hosts that cannot be emptied.
 FAIL, SKIP = "fail", "skip"
 
 
 @dataclasses.dataclass(frozen=True)
 class RollingRequest:
-    """What the operator wants.
+    """The request of the operator.
 
-    - hosts: the hypervisors of the play, by name. pattern: what they were found by, for a message.
-    - question: what the batches go by.
-    - drain: how each host is drained; its host is filled in.
+    - hosts: the names of the hypervisors of the play.
+    - pattern: the pattern that found them, for a message.
+    - question: the settings of the batches.
+    - drain: the settings of the drain of each host; each drain gets its host.
     - hooks: dict name of a hook -> task file.
-    - reboot: NEEDED, ALWAYS or NEVER. sentinels: files that say that a host needs a reboot, or none
-      for the signs of its own system. all_hosts: take hosts that need none too.
-    - blocked: FAIL or SKIP hosts that cannot be emptied.
+    - reboot: NEEDED, ALWAYS or NEVER.
+    - sentinels: files as signs of a needed reboot; empty for the signs of the host's own system.
+    - all_hosts: take also hosts that need no reboot.
+    - blocked: FAIL or SKIP for hosts that cannot be emptied.
     - bring_back: bring instances back after each batch.
-    - restart: forget what an earlier run left.
+    - restart: delete the records of an earlier run.
     - plan_only: change nothing.
     """
 

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From requests to selections.
+"""The way from requests to selections.
 
-The scheduler gets plain columns and knows no database; the store knows no scheduler. Here they meet.
+The scheduler gets plain columns and knows no database. The store knows no scheduler. This module
+connects them.
 """
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ from .._store.provider_arrays import ProviderArrays
 
 
 def read_specs(connection: Connection, requests: Iterable[Any], policy: Policy | None = None) -> list[RequestSpec]:
-    """Make specs of request mappings; flavors and images by name come from the store, names of PCI devices from the policy.
+    """Make specs of request mappings.
 
-    :raises RequestError: naming the key and what was expected.
+    Flavors and images by name come from the store, names of PCI devices from the policy.
+
+    :raises RequestError: a malformed request; the message has the key and the expected value.
     """
     flavors, images = _named(requests, "flavor"), _named(requests, "image")
     of_store = read_flavors(connection, flavors) if flavors else None, read_images(connection, images) if images else None
@@ -47,9 +50,9 @@ def read_specs(connection: Connection, requests: Iterable[Any], policy: Policy |
 
 
 def refuse_unknown(requests: Iterable[Any]) -> None:
-    """Refuse extra specs and image properties of requests of people that do nothing.
+    """Refuse extra specs and image properties without effect in requests of people.
 
-    :raises DroverError: naming it, and the nearest one that does something.
+    :raises DroverError: such a name; the message also has the nearest name with an effect.
     """
     for each in requests:
         name = each.get("name") if isinstance(each, dict) else None
@@ -74,7 +77,7 @@ def read_states(
 
 
 def columns_for_specs(specs: Sequence[RequestSpec], policy: Policy) -> ColumnQuery:
-    """Return which columns of the store these specs and this policy look at."""
+    """Return the columns of the store that these specs and this policy need."""
     instances, groups = {spec.key for spec in specs}, {spec.server_group.name for spec in specs if spec.server_group is not None}
     found = ColumnQuery(columns=policy.needs(specs), instances=instances, groups=groups)
     for spec in specs:
@@ -87,9 +90,9 @@ def columns_for_specs(specs: Sequence[RequestSpec], policy: Policy) -> ColumnQue
 
 
 def columns_for_moves(instances: Sequence[PlannedInstance | InstanceAmounts], policy: Policy, whole: bool = False) -> ColumnQuery:
-    """Return which columns of the store a plan looks at that moves these instances.
+    """Return the columns of the store for a plan that moves these instances.
 
-    :param whole: whether these are all instances, which are not read again then.
+    :param whole: True if these are all instances; then they are not read again.
     """
     different = {(*RequestSpec.likeness(each), bool(each.get("server_group"))): each for each in instances}
     columns = policy.needs(RequestSpec.from_instance(each) for each in different.values())
@@ -108,14 +111,14 @@ def columns_for_moves(instances: Sequence[PlannedInstance | InstanceAmounts], po
 
 
 def classes_of(instances: Iterable[PlannedInstance | InstanceAmounts]) -> set[str]:
-    """Return the resource classes of which instances hold something."""
+    """Return the resource classes of the resources that instances hold."""
     return {name for each in instances for name in each.get("resources") or ()}
 
 
 def read_fleet(
     connection: Connection, instances: Sequence[PlannedInstance], policy: Policy, now: float, service_down_time: float = 0
 ) -> FleetColumns:
-    """Read the columns of the fleet that a plan needs which moves these instances."""
+    """Read the columns of the fleet for a plan that moves these instances."""
     return read_all_columns(connection, now, service_down_time, columns_for_moves(instances, policy))
 
 
@@ -131,12 +134,14 @@ def read_whole_fleet(
 def read_for_losses(
     connection: Connection, specs: Sequence[RequestSpec], policy: Policy, now: float, service_down_time: float = 0
 ) -> tuple[FleetColumns, list[InstanceAmounts]]:
-    """Read the columns of the fleet and the amounts of all instances, to find out what is left of it for specs when a host is lost."""
+    """Read the columns of the fleet and the amounts of all instances, for the capacity after the
+    loss of a host.
+    """
     placed = read_amounts(connection)
     query = columns_for_specs(specs, policy)
     query.groups, query.instances = ALL, placed
     query.classes |= classes_of(placed)
-    # Most instances ask for nothing else than their size.
+    # Most instances have no requirement except their size.
     asking = columns_for_moves([each for each in placed if each.get("extra_specs") or each.get("image")], policy)
     query.columns |= asking.columns
     query.provider_traits |= asking.provider_traits
@@ -144,7 +149,9 @@ def read_for_losses(
 
 
 def read_all_columns(connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery) -> FleetColumns:
-    """Read the columns of a query. The query may name ``numa``: the hosts as the fit to cells and devices takes them."""
+    """Read the columns of a query. The query may name ``numa``: the hosts in the form for the fit
+    to cells and devices.
+    """
     if "numa" not in wanted.columns:
         return read_columns(connection, now, service_down_time, wanted)
     columns = read_columns(connection, now, service_down_time, replace(wanted, columns=wanted.columns - {"numa"} | stored_hosts.COLUMNS))
@@ -172,12 +179,13 @@ def decide(
 
 
 def provider_capacity(specs: Sequence[RequestSpec], states: HostStates, arrays: ProviderArrays) -> ProviderCapacity | None:
-    """Return the capacity of providers for specs; None where the columns of VCPU, MEMORY_MB and DISK_GB are enough.
+    """Return the capacity of providers for specs; None if the columns of VCPU, MEMORY_MB and
+    DISK_GB are enough.
 
-    They are not where other classes or groups of the extra specs are wanted, nor where a node takes a class from
-    nested providers or may choose between several.
+    They are not enough for other classes or for groups of the extra specs, nor for a node that
+    takes a class from nested providers or may choose between several.
 
-    :param arrays: the columns of the states are made of them.
+    :param arrays: the arrays behind the columns of the states.
     :raises DroverError: a class or trait that the store does not have.
     """
     sure = set(RESOURCE_CLASSES) - states.choosing
@@ -191,7 +199,7 @@ def provider_capacity(specs: Sequence[RequestSpec], states: HostStates, arrays: 
 class ProviderCapacity:
     """The ``provider_capacity`` of scheduler.host_states.HostStates.
 
-    :param sure: the classes for which the columns are enough.
+    :param sure: the classes with sufficient columns.
     """
 
     def __init__(self, found: batch.CandidateCapacity, sure: set[str], states: HostStates) -> None:
@@ -200,23 +208,27 @@ class ProviderCapacity:
         self._queries: dict[Any, query.Query] = {}
 
     def decides(self, resource_class: str, spec: RequestSpec) -> bool:
-        """Return whether this decides on a class for a spec, and not the column."""
+        """Return True if this capacity decides on a class for a spec, and not the column."""
         return resource_class not in self._sure or any(resource_class in dict(group.resources) for group in spec.groups)
 
     def fits(self, spec: RequestSpec, resource_class: str | None = None) -> BoolArray:
-        """Return for each node whether it has room for all amounts of the request, or for those of one class."""
+        """Return for each node True if it has room for all amounts of the request, or for one
+        class.
+        """
         return self._capacity.fits(self._query(spec, resource_class))
 
     def left(self, resource_class: str, node: int) -> tuple[int, int] | None:
-        """Return (free, capacity) of the provider with most left of a class, None where the node has none."""
+        """Return (free, capacity) of the provider with the most free amount of a class; None if the
+        node has none.
+        """
         return self._capacity.most(resource_class, node)
 
     def choose(self, spec: RequestSpec, node: int) -> Allocations | None:
-        """Return what an instance would allocate on a node, None where it does not fit."""
+        """Return the allocations of an instance on a node; None if it does not fit."""
         return self._capacity.choose(self._query(spec, None), node)
 
     def candidates(self, spec: RequestSpec, node: int) -> Iterator[Candidate]:
-        """Find what a request for PCI devices could take on a node, the best first."""
+        """Return the candidates on a node for a request for PCI devices, the best first."""
         if node not in self._keys:
             self._keys[node] = provider_uuids.keys_of(self._states.uuid[node], self._states.devices(node))
         suffixes = [suffix for group in spec.host_request.device_groups for suffix in group]
@@ -225,7 +237,7 @@ class ProviderCapacity:
             yield Candidate(batch.allocations_of(each), mappings, spec.host_request.on_providers(mappings, self._keys[node]))
 
     def count(self, allocations: Allocations, sign: int) -> None:
-        """Count allocations as used (1), or as free again (-1)."""
+        """Count allocations as used (1) or as free again (-1)."""
         self._capacity.count(allocations, sign)
 
     def _query(self, spec: RequestSpec, resource_class: str | None) -> query.Query:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a run moves and resizes instances, as the operator wants it."""
+"""The settings of the operator for moves and resizes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from .migrate import PATIENCE
 
 @dataclasses.dataclass(frozen=True)
 class MoveSettings:
-    """How instances are moved.
+    """The settings of moves.
 
+    - limits: the limits of migrations at a time.
     - migration: options of each migration (module_utils._migration.options).
-    - max_wait: seconds to wait for other runs. shutdown_timeout: seconds that a guest may take to shut down.
+    - max_wait: seconds to wait for other runs.
+    - shutdown_timeout: seconds that a guest may take to shut down.
     """
 
     limits: MigrationLimits
@@ -30,19 +32,20 @@ class MoveSettings:
     shutdown_timeout: int = 300
 
     def options(self, moves: Sequence[Move] = ()) -> Options:
-        """Lay the options of moves over those of all.
+        """Return the options of all migrations, overridden by the options of single moves.
 
-        :raises DroverError: there is no such option, or two contradict each other.
+        :raises DroverError: an unknown option, or two options that contradict each other.
         """
         return Options(self.migration, moves)
 
 
 @dataclasses.dataclass(frozen=True)
 class ResizeSettings:
-    """How instances are resized.
+    """The settings of resizes.
 
-    - timeout: seconds that one may take to shut down or to start. force: cut the power of one that does not shut down.
-    - despite_policy: move it though its policy says otherwise.
+    - timeout: seconds that an instance may take to shut down or to start.
+    - force: cut the power of an instance that does not shut down.
+    - despite_policy: move an instance that its policy keeps.
     - migration: options of its move (module_utils._migration.options).
     - service_down_time: seconds.
     - check_mode: change nothing.

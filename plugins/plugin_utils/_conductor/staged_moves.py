@@ -18,9 +18,11 @@ from .settings import MoveSettings
 
 
 class Moved(NamedTuple):
-    """What moves came to: their outcomes, those of them that did not complete, and the moves that were not begun.
+    """The results of moves: all outcomes, the outcomes of failed moves, and the moves that were not
+    begun.
 
-    problems: of the sources that were to fail apart from the others, by their names. Their moves are in their details.
+    problems: by name, the failed sources that must not fail the others. The outcomes of their moves
+    are in the details of the errors.
     """
 
     migrations: list[MoveOutcome]
@@ -30,7 +32,7 @@ class Moved(NamedTuple):
 
 
 class StagedMoves:
-    """Carries out the moves of a plan."""
+    """The run of the moves of a plan."""
 
     def __init__(self, ports: Ports, settings: MoveSettings) -> None:
         self._ports, self._settings = ports, settings
@@ -40,21 +42,23 @@ class StagedMoves:
         return HostMoves(self._ports, host, self._settings, progress=self._progress)
 
     def check(self, moves: Sequence[Move]) -> list[PrecheckReport]:
-        """Have the hypervisors check moves, without moving anything."""
+        """Let the hypervisors check moves, without a move of any instance."""
         reports = []
         for source in dict.fromkeys(move["from_host"] for move in moves):
             reports += self._of_host(source).check(_of(moves, source))
         return reports
 
     def settle(self, host: str) -> list[MoveOutcome]:
-        """Finish or undo what an earlier run left open at a host; one that was never begun is begun."""
+        """Finish or undo the open moves of an earlier run at a host; begin moves that were never
+        begun.
+        """
         return self._of_host(host).carry_out()
 
     def run(self, moves: Sequence[Move], purpose: str, apart: Collection[str] = ()) -> Moved:
-        """Carry out moves, stage after stage; leave out what waits for a move that was not done.
+        """Make moves, stage after stage; skip moves that wait for a move that was not done.
 
-        :param purpose: what for; others who want the hosts read it.
-        :param apart: sources whose failure does not end the moves of the others.
+        :param purpose: the purpose, for other runs that want the hosts.
+        :param apart: sources with a failure that does not end the moves of the others.
         :raises DroverError: the moves of another source failed.
         """
         migrations: list[MoveOutcome] = []

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Start instances: nothing starts before the hosts that may have it were read for its uuid, and no other one shows it (rule S9).
+"""The starts of instances: no instance starts before the hosts that may have it were read, and no
+other host shows it (rule S9).
 
-The proofs are made here and nowhere else, and all modules that may start a domain are called by order(), which requires them.
+Only this module makes the proofs. Only order() calls modules that may start a domain, and it
+requires the proofs.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from . import asking
 from .ports import Hand, Ports
 
 MODULE = "_domain_sightings"
-#: Seconds for which a look counts in the run that made it.
+#: Seconds that a look stays valid in the run that made it.
 COUNTS = 60
-#: What a host shows of a domain that is off there, or not there.
+#: The states of a domain that is off or absent.
 OFF = "shutoff"
 NOT_UP = (None, OFF, "crashed")
 
-#: The modules that may start domains: (arguments) -> uuids of those that they may start.
+#: The modules that may start domains: (arguments) -> uuids of the domains that they may start.
 STARTING: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
     "domain": lambda given: [given["uuid"]] if given["state"] == "running" else [],
     "domain_power": lambda given: (
@@ -34,7 +36,7 @@ STARTING: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
         else []
     ),
     "_domain_restart": lambda given: [each["uuid"] for each in given.get("instances") or () if each["running"]],
-    # A snapshot may have the memory of a guest that runs.
+    # A snapshot may have the memory of a running guest.
     "_domain_snapshot": lambda given: [given["uuid"]] if given.get("state") == "reverted" else [],
 }
 
@@ -42,7 +44,7 @@ STARTING: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
 def order(hand: Hand, host: str, module: str, given: dict[str, Any], proofs: Iterable[certainty.StartProof] = ()) -> certainty.Answer:
     """Call a module that may start domains on a host.
 
-    :param proofs: of Starting.prove(), one of each domain that it may start.
+    :param proofs: results of Starting.prove(), one for each domain that it may start.
     :raises TypeError: a proof is missing.
     """
     starts = STARTING.get(module)
@@ -51,12 +53,15 @@ def order(hand: Hand, host: str, module: str, given: dict[str, Any], proofs: Ite
 
 
 class _Look(NamedTuple):
-    """What hosts said of some instances at one time.
+    """The answers of hosts on some instances at one time.
 
-    - at: by the monotonic clock of the run. uuids: of the instances.
-    - seen: dict host -> {uuid: state of the domain} of the hosts that were read. named: dict host -> {name: uuid} of the names that were looked for.
-    - silent: dict host -> why, of those that do not answer.
-    - lacking: dict host -> {"bridge br1" or "network default": why}, of what new instances plug into.
+    - at: the time by the monotonic clock of the run.
+    - uuids: the uuids of the instances.
+    - seen: dict host -> {uuid: state of the domain}, for the hosts that were read.
+    - named: dict host -> {name: uuid}, for the names in the search.
+    - silent: dict host -> reason, for hosts that do not answer.
+    - lacking: dict host -> {"bridge br1" or "network default": reason}, for networks and bridges
+      that new instances need.
     """
 
     at: float
@@ -70,15 +75,17 @@ class _Look(NamedTuple):
 class Starting:
     """The proofs of one run.
 
-    :param read: returns the hosts that are read, where the run has decided about all others; by default all.
+    :param read: a function that returns the hosts to read, if the run has decided about all others;
+        by default all hosts are read.
     """
 
     def __init__(self, ports: Ports, read: Callable[[], Collection[str]] | None = None) -> None:
         self._store, self._hosts, self._clock, self._rules, self._read = ports.store, ports.hosts, ports.clock, ports.start_rules, read
         self._last: _Look | None = None
-        #: The last look of foresee(). What this run shuts down and moves afterwards is elsewhere, so it proves nothing.
+        #: The last look of foresee(). The run may shut down and move instances after it, so it
+        #: proves nothing.
         self._foreseen: _Look | None = None
-        #: Hosts that did not have an instance before this run shut it down, by its uuid.
+        #: By the uuid of an instance, the hosts that did not have it before this run shut it down.
         self._without: dict[str, set[str]] = {}
 
     def look(
@@ -88,11 +95,12 @@ class Starting:
         names: Collection[str] = (),
         plugs: Mapping[str, Collection[str]] | None = None,
     ) -> _Look:
-        """Read the hosts that may have instances, once for all of them; the look counts for COUNTS seconds.
+        """Read the hosts that may have instances, once for all instances; the look is valid for
+        COUNTS seconds.
 
         :param instances: dict uuid -> name.
-        :param hosts: where they are to start.
-        :param names: names to look for besides.
+        :param hosts: the hosts of their starts.
+        :param names: further names to look for.
         :param plugs: "networks" and "bridges" that new instances need.
         """
         targets = set(hosts)
@@ -125,7 +133,7 @@ class Starting:
         """Return the hosts that a look reads."""
         if len(every) > asking.ALL:
             cells = {cell for host in targets if host in known for cell in known[host].cells}
-            # Absolute: the look of a clock that was ahead is not known to be new.
+            # The absolute difference: a look with a clock that was ahead may be old too.
             old = {host for host, each in known.items() if cells & each.cells and abs(now - each.read_at) > self._rules.max_age}
             every = (every & old) | (every - set(known)) | (every & set(targets))
         return sorted(every, key=natural)
@@ -133,9 +141,10 @@ class Starting:
     def prove(self, host: str, uuid: str, name: str, refused: str, silent: bool = True) -> certainty.StartProof:
         """Prove that an instance may start on a host.
 
-        :param refused: what is not done, the beginning of the sentence.
-        :param silent: a host that does not answer counts; otherwise the run has decided about these.
-        :raises DroverError: another host shows it, or does not answer and may have it.
+        :param refused: the beginning of a refusal.
+        :param silent: count hosts that do not answer; without it, the run has already decided about
+            them.
+        :raises DroverError: another host shows the instance, or does not answer and may have it.
         """
         look = self._fresh({uuid: name}, host)
         may_have = {each for each in look.silent if silent and each != host and each not in self._without.get(uuid, ())}
@@ -146,7 +155,11 @@ class Starting:
         return proof
 
     def _without_old(self, host: str, uuid: str, seen: Mapping[str, str | None]) -> Mapping[str, str | None]:
-        """Leave out the definitions that an earlier evacuation has left and that are off: the next evacuation does not wait for them."""
+        """Return the states without definitions that are off and that an earlier evacuation has
+        left.
+
+        The next evacuation does not wait for them.
+        """
         off = {place for place, state in seen.items() if place != host and state == OFF}
         if off:
             with self._store.read() as connection:
@@ -156,11 +169,11 @@ class Starting:
     def prove_each(
         self, host: str, instances: Mapping[str, str], refused: Callable[[str], str], silent: bool = True
     ) -> tuple[list[certainty.StartProof], dict[str, str]]:
-        """Prove of several instances that they may start on a host.
+        """Prove for several instances that they may start on a host.
 
         :param instances: dict uuid -> name.
-        :param refused: (name) -> what is not done.
-        :returns: proofs, and dict uuid -> why, of those without.
+        :param refused: (name) -> the beginning of a refusal.
+        :returns: proofs, and dict uuid -> reason, for instances without a proof.
         """
         proofs, stay = [], {}
         if instances:
@@ -173,17 +186,20 @@ class Starting:
         return proofs, stay
 
     def foresee(self, host: str, uuid: str, name: str, refused: str) -> None:
-        """See that an instance may start again, before it is shut down on a host: a host that does not answer would leave it off.
+        """Check, before a shutdown on a host, that an instance may start again.
 
-        :raises DroverError: as prove().
+        With a host that does not answer it would stay off.
+
+        :raises DroverError: see prove().
         """
         look = self._foreseen
         if look is None or not self._counts(look, {uuid}) or uuid not in look.seen.get(host, {}):
             look = self._foreseen = self.look({uuid: name}, [host])
-        # What this run has seen before it moves on, as where a resize is taken back in the same run.
+        # A look from before the move must not prove a start after it, for example in the undo of a
+        # resize in the same run.
         self._last = None
         if look.seen.get(host, {}).get(uuid) in NOT_UP:
-            # There is nothing to shut down: it is off, or has been moved by an earlier run.
+            # The instance needs no shutdown: it is off, or an earlier run has moved it.
             return
         silent = [each for each in look.silent if each != host]
         others = [place for place, domains in look.seen.items() if uuid in domains and place != host]
@@ -196,9 +212,13 @@ class Starting:
         return {host for host, domains in self._last.seen.items() if uuid in domains} if self._last is not None else set()
 
     def prove_new(self, host: str, uuid: str, name: str, looked_at: float | None, now: float) -> certainty.StartProof:
-        """Prove that an instance may be built on a host. The store knows where it was begun, so a host that does not answer has nothing of it.
+        """Prove that an instance may be built on a host.
 
-        :param looked_at: when refuse_namesakes() has looked for it (seconds since 1970); None where it has not.
+        The store knows the host of each begun build, so a host that does not answer has nothing of
+        it.
+
+        :param looked_at: time of the search by refuse_namesakes() (seconds since 1970); None
+            without a search.
         :raises DroverError: another host shows it.
         """
         if looked_at is not None and 0 <= now - looked_at <= self._rules.max_age:
@@ -206,19 +226,20 @@ class Starting:
         return self.prove(host, uuid, name, f"Instance {name}: It is not built", silent=False)
 
     def reads_all(self) -> bool:
-        """Return whether a look reads every host of the fleet, whatever it is for."""
+        """Return True if every look reads all hosts of the fleet."""
         with self._store.read() as connection:
             return len({*looks.hosts(connection), *self._hosts.names()}) <= asking.ALL
 
     def refuse_namesakes(
         self, names: Mapping[str, str | None], plugs: Mapping[str, Collection[str]] | None = None, hosts: Collection[str] = ()
     ) -> tuple[list[str], dict[str, dict[str, str]]]:
-        """Refuse to place what hosts have already: a domain of such a name or uuid that the store does not know.
+        """Refuse new instances if a host has an unknown domain with their name or uuid.
 
-        :param names: dict name -> uuid, None where it gets a new one.
+        :param names: dict name -> uuid; None for an instance that gets a new one.
         :param plugs: "networks" and "bridges" that they need.
-        :param hosts: where they are to be built: of a large fleet those are read, and what was read long ago of their cells.
-        :returns: the hosts that do not answer; and what each other host lacks of the plugs, see _Look.
+        :param hosts: the hosts of the builds. In a large fleet only these are read, and hosts of
+            their cells with an old look.
+        :returns: the hosts that do not answer; and the plugs that each other host lacks, see _Look.
         """
         by_uuid = {uuid: name for name, uuid in names.items() if uuid}
         look = self.look(by_uuid, hosts, names, plugs)
@@ -236,13 +257,13 @@ class Starting:
         return sorted(look.silent, key=natural), look.lacking
 
     def _fresh(self, instances: Mapping[str, str], host: str) -> _Look:
-        """Return a look at instances that is not old."""
+        """Return a valid look at instances; read the hosts again if the last one is old."""
         if self._last is None or not self._counts(self._last, instances):
             return self.look(instances, [host])
         return self._last
 
     def _counts(self, look: _Look, uuids: Iterable[str]) -> bool:
-        """Return True for a look at these instances that is not old."""
+        """Return True for a look at these instances that is not too old."""
         return look.uuids >= set(uuids) and self._clock.monotonic() - look.at <= COUNTS
 
 

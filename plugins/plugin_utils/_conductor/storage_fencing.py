@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shut a host that cannot be switched off out of shared storage, and let it in again when it is back.
+"""The fences that shut a host without a power switch out of shared storage, and let it in again
+when it is back.
 
-The tasks of the fence itself are the operator's, or those for Ceph in the role evacuate: they cut, verify and lift. Here is what they act on,
-what the store has of it, and when the host may be let in again.
+The tasks of a fence belong to the operator, or to the role evacuate for Ceph: they cut, verify and
+lift. This module has their arguments, the records of fences in the store, and the conditions of a
+lift.
 """
 
 from __future__ import annotations
@@ -23,30 +25,37 @@ from .._store.engine import Connection
 from . import evidence
 from .ports import Ports
 
-#: Seconds that a host may take to be read before it is let in again.
+#: Seconds that the discovery of a host may take before the host is let in again.
 READ = 200
-#: Seconds after which Ceph has forgotten a client that is gone (30), with some to spare; between two looks.
+#: Seconds until Ceph has forgotten a client that is gone (30, and a reserve); seconds between two
+#: looks.
 FORGOTTEN, LOOK = 45, 5
-#: The fence whose tasks are in the role evacuate, and the seconds that its cluster may take to answer.
+#: The fence of Ceph, and the seconds that its cluster may take to answer.
 CEPH, ASKED = "ceph", 60
-#: Those whose tasks are in the role evacuate.
+#: The fences with tasks in the role evacuate.
 FENCES = (CEPH,)
 
 
 def is_done(connection: Connection, host: str) -> bool:
-    """Tell whether a host was seen to be shut out, and nothing is left of it that an evacuation would restart, record or close."""
+    """Return True if a host was seen to be shut out, and an evacuation has nothing left to do for
+    it.
+
+    That is, no instance and no open migration of the host is left.
+    """
     fenced = any(each["cut"] for each in storage_fences.read(connection, host))
     return fenced and not evacuations.instances(connection, host) and not evacuations.open_migrations(connection, host)
 
 
 def why_open(ports: Ports, host: str, fences: Iterable[Mapping[str, Any]]) -> str | None:
-    """Ask right before a start whether a host that was seen to be shut out of Ceph still is: somebody may have lifted that since.
+    """Return why a fenced host may have its storage again. Call it right before a start.
 
-    Who has an image open tells nothing here: a client that is let in again writes on and watches no image any more. Tasks of the operator
+    The blocklist of Ceph may have been lifted since. The watchers of an image prove nothing here: a
+    client that is let in again continues to write and watches no image. The tasks of the operator
     cannot run here.
 
-    :param fences: those that this run has verified.
-    :returns: why it is not known to be shut out, in a sentence; None if it is shut out, or was not by the blocklist of Ceph.
+    :param fences: the fences that this run has verified.
+    :returns: a sentence: the reason why it is not known to be shut out. None if it is shut out, or
+        if the fence is not the blocklist of Ceph.
     """
     variables = ports.hosts.variables(host)
     for each in fences:
@@ -65,8 +74,8 @@ def why_open(ports: Ports, host: str, fences: Iterable[Mapping[str, Any]]) -> st
 def tasks_of(fence: str, host: str, lift: bool = False) -> str:
     """Return the file with the tasks of a fence.
 
-    :param lift: they are to let the host in again.
-    :raises DroverError: there is none.
+    :param lift: True if the tasks let the host in again.
+    :raises DroverError: no such file exists.
     """
     if fence in FENCES:
         return f"storage_fences/{fence}.yml"
@@ -90,12 +99,13 @@ class StorageFencing:
         self.host, self._ports = host, ports
 
     def begin(self, fence: str, declared: Collection[str] = ()) -> dict[str, Any]:
-        """Write down that the host is about to be shut out.
+        """Record that the host is about to be shut out.
 
         :param fence: the name or the path of the tasks.
-        :param declared: addresses from which the host reaches its storage, as its variables have them.
-        :returns: a dict: addresses to shut out; disks, the texts of the disks of its instances that are on shared storage. Both are empty where
-            an earlier run has shut it out, and all of its instances are elsewhere.
+        :param declared: addresses that the host uses for its storage, from its variables.
+        :returns: a dict: addresses to shut out; disks, the texts of the disks of its instances on
+            shared storage. Both are empty if an earlier run has shut it out, and all of its
+            instances are elsewhere.
         :raises DroverError: its addresses are not known, or none of its disks is on shared storage.
         """
         with self._ports.store.write() as connection:
@@ -108,10 +118,11 @@ class StorageFencing:
         return {"addresses": every, "disks": disks}
 
     def foresee(self, fence: str, declared: Collection[str] = ()) -> None:
-        """See that the host could be shut out, and change nothing.
+        """Check that the host could be shut out, and change nothing.
 
-        :param fence, declared: as in begin().
-        :raises DroverError: the fence has no tasks, its addresses are not known, or none of its disks is on shared storage.
+        :param fence, declared: see begin().
+        :raises DroverError: the fence has no tasks, the addresses of the host are not known, or
+            none of its disks is on shared storage.
         """
         tasks_of(fence, self.host)
         with self._ports.store.read() as connection:
@@ -141,13 +152,14 @@ class StorageFencing:
         }
 
     def verified(self, fence: str, cut: Collection[str], others: Collection[str] = (), lifted: Collection[str] = ()) -> None:
-        """Record the disks that the host was seen to be cut off from by a fence.
+        """Record the disks that a fence has cut the host off from.
 
-        The tasks of a fence say so, and they may be wrong. So other hypervisors look for clients that still have images of Ceph open.
+        The tasks of a fence report them, and they may be wrong. So other hypervisors look for
+        clients that still have images of Ceph open.
 
         :param others: the other hypervisors of the inventory.
         :param lifted: the rules of fencing.LIFTABLE that the operator lifts.
-        :raises DroverError: it is cut off from none, or somebody still has one open.
+        :raises DroverError: the host is cut off from no disk, or a client still has an image open.
         """
         if not cut:
             raise DroverError(f"{self.host} was seen to be cut off from no disk of its instances.")
@@ -178,7 +190,7 @@ class StorageFencing:
             self._ports.clock.sleep(LOOK)
 
     def _open(self, peer: str, images: list[str]) -> set[str]:
-        """Return the images that somebody has open, as another hypervisor sees it."""
+        """Return the images that a client has open, as another hypervisor sees them."""
         try:
             seen = self._ports.hosts.hand(peer, evidence.PROBE).read("_host_probe", {"addresses": [], "disks": images})
         except (Unreachable, Late):
@@ -186,9 +198,11 @@ class StorageFencing:
         return set(seen.get("in_use") or ())
 
     def returned(self) -> list[dict[str, Any]]:
-        """Read the host, and see that it may be let in again: the fences that shut it out, the oldest first.
+        """Read the host, and check that it may be let in again. Return the fences of the host, the
+        oldest first.
 
-        :raises DroverError: it does not answer, or a guest that was started elsewhere still runs there.
+        :raises DroverError: it does not answer, or a guest that was started elsewhere still runs
+            there, or starts of its instances are still open.
         """
         with self._ports.store.read() as connection:
             fences = storage_fences.read(connection, self.host)
@@ -213,7 +227,7 @@ class StorageFencing:
         return fences
 
     def lifted(self, fence: str) -> bool:
-        """Record that a fence was lifted; whether the host was shut out by it."""
+        """Record that a fence was lifted. Return True if the fence had shut the host out."""
         with self._ports.store.write() as connection:
             self._ports.leasing.renew(connection, self.host)
             done = storage_fences.forget(connection, self.host, fence)

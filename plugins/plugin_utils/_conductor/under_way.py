@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What hypervisors go on with by themselves, should this run end now."""
+"""The work that hypervisors continue by themselves if this run ends now."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from .._common.errors import some
 
-#: A clause with the names of instances, by what is done to them.
+#: Clauses with the names of instances, by the kind of work.
 MOVES, COPIES, BUILDS = "Moves of {} go on", "Copies of disks of {} go on", "Builds of {} may go on"
 
 
 class UnderWay:
-    """What is under way of one run."""
+    """The work of one run that is under way."""
 
     def __init__(self) -> None:
         self._known: list[tuple[str, Callable[[], Sequence[str]]]] = []
@@ -23,10 +23,10 @@ class UnderWay:
 
     @contextlib.contextmanager
     def known(self, clause: str, names: Callable[[], Sequence[str]], after_error: bool = False) -> Iterator[None]:
-        """Count names as under way, as long as this is entered.
+        """Count names as under way, as long as the block runs.
 
-        :param names: returns them as they are when they are needed.
-        :param after_error: what is under way goes on where this is left by an error.
+        :param names: a function that returns the names at the time of need.
+        :param after_error: the work continues after an error in the block.
         """
         entry = (clause, names)
         self._known.append(entry)
@@ -40,11 +40,15 @@ class UnderWay:
             self._known.remove(entry)
 
     def sentence(self) -> str:
-        """Say what goes on if the run ends now; an empty text where nothing does."""
+        """Return a sentence on the work that continues if the run ends now; empty without such
+        work.
+        """
         return _sentence([(clause, names()) for clause, names in self._known])
 
     def left(self) -> str:
-        """Say what goes on after an error of this run; an empty text where nothing does."""
+        """Return a sentence on the work that continues after an error of this run; empty without
+        it.
+        """
         return _sentence(self._left)
 
 

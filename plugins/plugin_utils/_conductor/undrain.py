@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring drained hosts back, one after the other: the order of things, from the first look to the last start.
+"""The return of drained hosts, one after the other: its order, from the first look to the last
+start.
 
-An undrain that is killed is run again: what the drain shut down is in the store until it runs.
+A killed undrain can be repeated: the store keeps the instances that the drain shut down until they
+run.
 """
 
 from __future__ import annotations
@@ -22,16 +24,16 @@ from .ports import Ports
 from .settings import MoveSettings
 from .starting import Starting
 
-#: Seconds that the lease of the host is held beyond what a start may take.
+#: Seconds of the lease of the host beyond the time of a start.
 SPARE = 300
 
 
 @dataclasses.dataclass(frozen=True)
 class UndrainRequest:
-    """What the operator wants.
+    """The request of the operator.
 
-    - hosts: their names; a name that stands twice counts once.
-    - moves: for what the drain left open.
+    - hosts: their names; a name that occurs twice counts once.
+    - moves: the settings for open moves of the drain.
     - timeout: seconds that an instance may take to start.
     - check_mode: change nothing.
     """
@@ -43,7 +45,7 @@ class UndrainRequest:
 
 
 class Undrain:
-    """One run of an undrain. A host that cannot be brought back keeps no other from it."""
+    """One run of an undrain. A host that cannot be brought back does not stop the others."""
 
     def __init__(self, ports: Ports, request: UndrainRequest) -> None:
         self._ports, self._request, self.hosts = ports, request, host_names(request.hosts)
@@ -55,11 +57,12 @@ class Undrain:
         self.started: list[dict[str, str]] = []
 
     def run(self) -> dict[str, Any]:
-        """Carry it out.
+        """Bring the hosts back.
 
-        :returns: a dict: changed, hosts (see states), started (instances, each uuid and name), message.
-        :raises DroverError: a host is unknown, which changes nothing; or does not answer; or an instance does not start: its host is back
-            all the same.
+        :returns: a dict: changed, hosts (see states), started (instances, each uuid and name),
+            message.
+        :raises DroverError: a host is unknown, and nothing was changed; or a host does not answer;
+            or an instance does not start, but its host is back.
         """
         with self._store.read() as connection:
             drained_before = {host: services.is_drained(services.get(connection, host).status_before_drain) for host in self.hosts}
@@ -81,10 +84,10 @@ class Undrain:
         return {**result, "message": " ".join(messages)}
 
     def _bring_back(self, host: str, was_drained: bool) -> str:
-        """Bring a host back, and start what its drain shut down.
+        """Bring a host back, and start the instances that its drain shut down.
 
         :returns: its new state, in a sentence.
-        :raises DroverError: it does not answer; or an instance does not start.
+        :raises DroverError: it does not answer, or an instance does not start.
         """
         failed: list[str] = []
         with self._leasing.held([host], "undrain"):
@@ -107,14 +110,20 @@ class Undrain:
         return message
 
     def _say_what_went_down(self, host: str) -> None:
-        """Name what ran on the host when it went down and is still off, as after an evacuation that had to leave it."""
+        """Show the instances that ran on the host when it went down and are still off.
+
+        An evacuation may have left them, for example.
+        """
         with self._store.read() as connection:
             found = went_down.read(connection, host)
         for line in went_down.sentences(found):
             self._say(line)
 
     def _maintenance(self, host: str) -> str:
-        """Name the rolling maintenance that this host is still in; its own undrain comes after the reboot."""
+        """Return a sentence on the rolling maintenance of this host, if it is still in one.
+
+        The undrain of the rolling maintenance comes after the reboot.
+        """
         with self._store.read() as connection:
             stages = {each["host"]: each["stage"] for each in rolling.read(connection)}
         if stages.get(host) not in ("before_drain", "drain", "after_drain", "reboot", "after_reboot"):
@@ -125,7 +134,10 @@ class Undrain:
         )
 
     def _settle(self, host: str) -> None:
-        """Finish or undo what the drain left open; a move that was never begun is not begun. The host is brought back in any case."""
+        """Finish or undo the open moves of the drain; do not begin moves that were never begun.
+
+        A failure here does not stop the return of the host.
+        """
         if self._request.check_mode:
             return
         try:
@@ -136,9 +148,9 @@ class Undrain:
             self._say(f"{problem} {host} is brought back all the same.")
 
     def _restore(self, host: str) -> tuple[dict[str, Any], list[dict[str, str]]]:
-        """Give a host the state that it had before the drain.
+        """Give a host its state from before the drain.
 
-        :returns: (its state, the instances that the drain shut down and that are to be started).
+        :returns: (its state, the instances that the drain shut down and that must be started).
         """
         with self._store.write() as connection:
             before, after = host_state.change(connection, host, "restored")
@@ -148,9 +160,9 @@ class Undrain:
         return after, to_start
 
     def _start(self, host: str, instance: dict[str, str]) -> list[str]:
-        """Start an instance; if it does not start, the others still do.
+        """Start an instance; a failure does not stop the starts of the others.
 
-        :returns: why it does not start; nothing if it does.
+        :returns: the reasons why it does not start; empty if it starts.
         """
         try:
             if not self._request.check_mode:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a hypervisor has to know of other hosts before it makes, moves or removes files of an instance."""
+"""The files of instances on other hosts that a hypervisor must know before it makes, moves or
+removes files.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +16,27 @@ from .._records.hosts import NodeStorage
 from .._store import files
 from .._store.engine import Connection
 
-#: The path of a file, and its identity on shared storage; None for a file of its host alone.
+#: The path of a file, and its identity on shared storage; None for a file of one host alone.
 Name = tuple[str, str | None]
 
 
 def elsewhere(connection: Connection, uuid: str, host: str, paths: Collection[str] = ()) -> list[str]:
-    """Return the paths, on its host, of the disks of an instance that instances of other hosts need too.
+    """Return the paths, on its host, of the disks of an instance that instances of other hosts also
+    need.
 
-    :param paths: more of its files than those that the store has seen.
+    :param paths: further files of the instance that the store has not seen.
     """
     names = own(connection, [uuid])[uuid] | _named(connection, host, paths)
     return _meant(names, files.needed(connection, names, host), uuid)
 
 
 def of_instance(connection: Connection, uuid: str) -> list[str]:
-    """Return the paths of the disks that an instance had when it was last seen, sorted."""
+    """Return the paths of the disks of an instance at its last report, sorted."""
     return sorted({path for path, _identity in own(connection, [uuid])[uuid]})
 
 
 def refuse_taken(connection: Connection, uuid: str, name: str, host: str, paths: Collection[str]) -> None:
-    """Refuse to build an instance with a disk that is another's, on whichever host."""
+    """Refuse to build an instance with a disk that belongs to another instance on any host."""
     for path, user in _users(connection, uuid, host, paths):
         raise _nothing_begun(
             f"Instance {name} on {host}: its disk {path} is a file that {user} uses. Nothing was begun: give it another path", host
@@ -41,9 +44,9 @@ def refuse_taken(connection: Connection, uuid: str, name: str, host: str, paths:
 
 
 def refuse_taken_origins(connection: Connection, uuid: str, name: str, host: str, disks: Collection[Mapping[str, Any]]) -> None:
-    """Refuse to build an instance with a disk on the network that is another's, on whichever host.
+    """Refuse to build an instance with a disk on the network that another instance has.
 
-    :param disks: as facts of a domain have them.
+    :param disks: disks as in the facts of a domain.
     """
     for disk in disks:
         if disk.get("origin"):
@@ -57,7 +60,10 @@ def refuse_taken_origins(connection: Connection, uuid: str, name: str, host: str
 
 
 def refuse_written(connection: Connection, uuid: str, name: str, host: str, images: Collection[str]) -> None:
-    """Refuse to back a disk by a file that an instance of any host may write to: each write would destroy the new disk."""
+    """Refuse to back a disk by a file that an instance of any host may write to.
+
+    Each write would destroy the new disk.
+    """
     for path, user in _users(connection, uuid, host, images, writes=True):
         raise _nothing_begun(
             f"Instance {name} on {host}: the image {path} is a file that {user} writes to, which destroys every disk that it backs. "
@@ -77,14 +83,18 @@ def refuse_read(connection: Connection, uuid: str, name: str, host: str, paths: 
 
 
 def shared_elsewhere(connection: Connection, host: str, paths: Collection[str]) -> set[str]:
-    """Return those files of a host that are on shared storage and that instances of other hosts need, by whichever path they have them."""
+    """Return the files of a host on shared storage that instances of other hosts need, with any
+    path.
+    """
     names = {name for name in _named(connection, host, paths) if name[1]}
     taken = {row["identity"] for row in files.needed(connection, names, host)}
     return {path for path, identity in names if not taken.isdisjoint(files.keys_of(path, identity))}
 
 
 def _users(connection: Connection, uuid: str, host: str, paths: Collection[str], writes: bool = False) -> Iterator[tuple[str, str]]:
-    """Find the paths that another instance needs, or may write to, each with the words for that instance."""
+    """Return the paths that another instance needs or may write to, each with words for that
+    instance.
+    """
     for path, identity in sorted(_named(connection, host, paths), key=str):
         user = files.user(connection, path, identity, uuid, writes)
         if user is not None:
@@ -97,7 +107,7 @@ def _nothing_begun(sentence: str, host: str) -> DroverError:
 
 
 def on_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict[str, list[str]]:
-    """Return the paths of the disks of moving instances that instances of other hosts need too, by uuid.
+    """Return the disks of moving instances that instances of other hosts also need: paths by uuid.
 
     :param ways: dict uuid of an instance -> (source, destination).
     """
@@ -109,11 +119,11 @@ def on_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict
 
 
 def of_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, Any]]:
-    """Collect what the sources of moves have to know of the storage of both ends.
+    """Collect the facts on the storage of both ends that the sources of moves need.
 
     :param ways: dict uuid of an instance -> (source, destination).
-    :returns: dict uuid -> arguments of the module _domain_migration: shared_folders, devices_there, file_systems_there,
-        images_there.
+    :returns: dict uuid -> arguments of the module _domain_migration: shared_folders, devices_there,
+        file_systems_there, images_there.
     """
     needed = files.of_instances(connection, list(ways))
     hosts = files.nodes_of(connection, {(host, None) for way in ways.values() for host in way})
@@ -131,7 +141,10 @@ def of_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict
 
 
 def own(connection: Connection, uuids: Collection[str]) -> dict[str, set[Name]]:
-    """Return the disks of instances, by uuid, without the images behind them and kernels, which are never removed with them."""
+    """Return the disks of instances, by uuid, without backing images and kernels.
+
+    These are never removed with an instance.
+    """
     needed = files.of_instances(connection, uuids)
     read = files.only_read(connection, uuids)
     return {uuid: {name for name in names if name[0] not in read[uuid]} for uuid, names in needed.items()}
@@ -145,10 +158,10 @@ def _named(connection: Connection, host: str, paths: Iterable[str]) -> set[Name]
 
 
 def _meant(names: Iterable[Name], rows: Iterable[Mapping[str, Any]], uuid: str) -> list[str]:
-    """Return the paths of those names that another instance needs.
+    """Return the paths of the names that another instance needs.
 
-    :param rows: of store.files.needed().
-    :param uuid: of the instance that has the names.
+    :param rows: rows of store.files.needed().
+    :param uuid: the instance that has the names.
     """
     others = [row for row in rows if {row["first"], row["last"]} != {uuid}]
     taken = {row[key] for row in others for key in ("path", "identity")}
@@ -156,7 +169,10 @@ def _meant(names: Iterable[Name], rows: Iterable[Mapping[str, Any]], uuid: str) 
 
 
 def _devices(paths: Iterable[str], here: NodeStorage, there: NodeStorage) -> dict[str, str]:
-    """Return by which name the destination knows devices: the worldwide one, or ``declared`` where the operator declares them on both hosts."""
+    """Return the names of devices on the destination, by path.
+
+    A name is the worldwide one, or ``declared`` if the operator declares the device on both hosts.
+    """
     found = {}
     for path in paths:
         if not path.startswith("/dev/"):
