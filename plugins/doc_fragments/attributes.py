@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What modules promise about check mode, diff mode and the like."""
+"""The promises of modules about check mode, diff mode and similar attributes."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ copy_storage:
   choices: [auto, never, always]
 """
 
-#: What else a move has at the hypervisor that carries it out.
+#: The further options of a move at the hypervisor that carries it out.
 _MOVE = r"""
 uuid:
   description: The uuid of the domain.

@@ -13,7 +13,7 @@ class ModuleDocFragment:
 options:
   flavors:
     description:
-      - The sizes of which it is counted how many more fit. Names of flavors in the store, or requests as in the lookup
+      - The sizes for the count of further instances that fit. Names of flavors in the store, or requests as in the lookup
         P(drover.compute.schedule#lookup). By default all flavors.
     type: list
     elements: raw

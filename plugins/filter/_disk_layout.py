@@ -29,9 +29,10 @@ def disk_layout(
     :param base: the path of disks without their own path; -vda.qcow2 and so on is added.
     :param images: the path of each image by its name, on the host; None in check mode for one that is not there yet.
     :param pools: the storage pools of the host by their names, each with type and path, as of a claim.
-    :param uuid: of the instance, with which the names of its volumes begin.
-    :returns: of each disk target (such as vda), path (None for a volume), pool and volume (None for a file), format, source (what the
-        domain says of a disk that exists, else None), and make, which is an item of the option disks of the module domain, or None.
+    :param uuid: the uuid of the instance, the start of the names of its volumes.
+    :returns: for each disk target (such as vda), path (None for a volume), pool and volume (None
+        for a file), format, source (the description of an existing disk for the domain, otherwise
+        None), and make, which is an item of the option disks of the module domain, or None.
     :raises AnsibleFilterError: the disk cannot be made in its pool.
     """
     base, layout = base.strip(), []

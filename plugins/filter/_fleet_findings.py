@@ -45,7 +45,7 @@ def _answer(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class FilterModule:
-    """What Ansible finds."""
+    """The filters of this file, for Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {"_fleet_findings": fleet_findings}

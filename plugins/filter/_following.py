@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter following: the hosts to which a host is checked."""
+"""The filter following: the other hosts with which the SSH of a host is checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def following(peers: Sequence[Mapping[str, Any]], of: str, most: int = 0) -> lis
 
 
 class FilterModule:
-    """What Ansible finds."""
+    """The filters of this file, for Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {"_following": following}

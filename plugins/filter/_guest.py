@@ -23,7 +23,7 @@ def guest(claim: Any, domain_type: Any = None, cpu: Any = None, disks: Any = (),
         definition, and if it has them extra_specs of its flavor and image_properties), disks, networks; and if it
         has devices of its host pci_devices and mdevs.
     :param domain_type, cpu: the variables drover_domain_type and drover_cpu of the host.
-    :param disks: what the filter disk_layout made.
+    :param disks: the result of the filter disk_layout.
     :param seed: path, or empty.
     :returns: domain_type, cpu (None, or mode, model and features), and what hardware.hardware(), drives() and devices.with_devices()
         return.

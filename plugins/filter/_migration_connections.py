@@ -58,7 +58,7 @@ def _why_no_uri(host: str, variables: Mapping[str, Any]) -> str:
 
 
 class FilterModule:
-    """What Ansible finds."""
+    """The filters of this file, for Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {"_migration_connections": migration_connections}

@@ -89,7 +89,7 @@ def _refuse_shared_limits(peers: Sequence[Mapping[str, Any]]) -> None:
 
 
 class FilterModule:
-    """What Ansible finds."""
+    """The filters of this file, for Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {"_migration_peers": migration_peers}

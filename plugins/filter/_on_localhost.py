@@ -48,7 +48,7 @@ def hosts_of(pattern: str, limit: str, groups: Mapping[str, Iterable[str]]) -> l
 
 
 class FilterModule:
-    """What Ansible finds."""
+    """The filters of this file, for Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {"_on_localhost": on_localhost}

@@ -46,7 +46,7 @@ def _named(pattern: str | list[str]) -> str:
 
 
 class FilterModule:
-    """What Ansible finds."""
+    """The filters of this file, for Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {"_some_host": some_host}

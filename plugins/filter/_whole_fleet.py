@@ -30,7 +30,7 @@ def whole_fleet(pattern: str, limit: str | None, groups: Mapping[str, Iterable[s
 
 
 class FilterModule:
-    """What Ansible finds."""
+    """The filters of this file, for Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         return {"_whole_fleet": whole_fleet}

@@ -33,12 +33,14 @@ def without_tags(hosts: str) -> str:
 
 
 def _is_ours(playbook: str) -> bool:
-    """Tell if a playbook of the command line is of this collection; a playbook that imports one may have tags of its own."""
+    """Return True if a playbook of the command line is of this collection; a playbook that imports
+    one may have other tags.
+    """
     return playbook.startswith("drover.compute.") or pathlib.Path(playbook).resolve().parent == PLAYBOOKS
 
 
 class FilterModule:
-    """What Ansible finds."""
+    """The filters of this file, for Ansible."""
 
     def filters(self) -> dict[str, Callable[..., str]]:
         return {"_without_tags": without_tags}

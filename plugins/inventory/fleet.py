@@ -12,8 +12,8 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - Every discovered host, with its state and its figures in the variable C(drover_compute). The figures have the names that
-    M(drover.compute.host_info) gives them. C(vcpus), C(memory_mb) and C(disk_gb) are what the host has, C(vcpus_capacity) and so on
-    what instances may have of it, and C(vcpus_used) and C(vcpus_free) the parts of this that are allocated and free.
+    M(drover.compute.host_info) gives them. C(vcpus), C(memory_mb) and C(disk_gb) are the amounts of the host, C(vcpus_capacity) and so on
+    the amounts for instances, and C(vcpus_used) and C(vcpus_free) the allocated and the free parts of these.
   - Hosts are in the group C(hypervisors), and in groups by state (C(state_up), C(state_down), C(state_enabled), C(state_disabled),
     C(state_maintenance), C(state_drained)), label (C(label_KEY_VALUE)), availability zone (C(zone_NAME)), aggregate (C(aggregate_NAME)), cell (C(cell_NAME)),
     hypervisor type (C(hypervisor_type_NAME)), its version (C(hypervisor_version_NUMBER)) and trait (C(trait_NAME)).
@@ -238,7 +238,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
 @functools.cache
 def _trusted(text: str) -> Any:
-    """Return a text with the mark of trust; most texts are those of other hosts too."""
+    """Return a text with the mark of trust; the texts of hosts are mostly equal, so results are
+    cached.
+    """
     from ansible.template import trust_as_template
 
     return trust_as_template(text)
@@ -247,8 +249,9 @@ def _trusted(text: str) -> Any:
 def _no_templates(value: Any) -> Any:
     """Mark each text that could be a template as none.
 
-    A text without a brace is none, whatever its mark. It gets none before ansible-core 2.19, and from then on that of trust: ansible-inventory
-    shows all others as unsafe, and so does AWX.
+    A text without a brace is none, whatever its mark. It gets no mark before ansible-core 2.19, and
+    the mark of trust from then on: ansible-inventory shows all other texts as unsafe, and so does
+    AWX.
     """
     if isinstance(value, str):
         if "{" in value:

@@ -23,7 +23,7 @@ description:
 options:
   _terms:
     description:
-      - The host to empty, with all its compute nodes. Several hosts, also as V(kvm1,kvm2) or as a list, get one plan, in which none of
+      - The host to empty, with all its compute nodes. Several hosts, also as V(kvm1,kvm2) or as a list, get one plan, and none of
         them is a destination.
     required: true
 extends_documentation_fragment:
@@ -69,18 +69,18 @@ _raw:
     hosts: {description: The hosts to empty., type: list, elements: str, returned: always}
     moves:
       description:
-        - The moves in the order in which to begin them, each with C(uuid), C(name), C(state), C(live) (V(false) for a cold move),
+        - The moves in the order of their beginning, each with C(uuid), C(name), C(state), C(live) (V(false) for a cold move),
           C(from_host), C(from_node), C(host), C(node), C(provider), C(vcpus), C(memory_mb), C(disk_gb), C(pool_disks)
           (GiB by storage pool), C(server_group), C(copies_mib)
           (MiB that are copied, the memory of a live move and disks that are on storage of the source only), C(copies_disk_mib) (of these
           the disks), C(copying) (for memory and disks C(what), C(mib), the expected C(rate) in MiB per second, its C(basis) and the number
-          of C(moves) it was measured over), C(disks) (each disk that it writes to, with C(target), C(source), C(how) V(shared), V(copied) or
+          of measured C(moves)), C(disks) (each disk that it writes to, with C(target), C(source), C(how) V(shared), V(copied) or
           V(unknown), C(mib) that are copied, and C(virtual_mib), its size for the guest; null where one is not known),
-          C(unknown) (what is not known of the disks), C(bandwidth_mib) (the limit of the migration),
+          C(unknown) (the unknown facts about the disks), C(bandwidth_mib) (the limit of the migration),
           C(seconds) (expected), C(converges), C(wave), C(order), C(extra)
           (V(true) for an instance of another host that moves to free capacity), C(for_hosts) (the hosts that it makes room for),
           C(after) (uuids of the moves that must be done before) and C(stage) (moves of one stage do not wait for each other).
-          Where a destination may take a class from several providers, C(allocations) has the providers of the move (uuids of providers to
+          If a destination may take a class from several providers, C(allocations) has the providers of the move (uuids of providers to
           amounts by class).
       type: list
       elements: dict
@@ -106,7 +106,7 @@ _raw:
     extra_moves: {description: The number of moves of other hosts' instances., type: int, returned: always}
     seconds: {description: The expected duration in seconds., type: float, returned: always}
     estimate:
-      description: The expected duration, the rates that it goes by, and what is not known and not counted, as lines of text for people.
+      description: The expected duration, the rates that it is based on, and the unknown parts that are not counted, as lines of text for people.
       type: list
       elements: str
       returned: always

@@ -60,16 +60,16 @@ _raw:
   contains:
     moves:
       description:
-        - The moves in the order in which to begin them, each with C(uuid), C(name), C(live), C(from_host), C(from_node), C(host), C(node),
-          C(provider), C(memory_mb), C(server_group), C(seconds), C(wave) and C(order), and with what it
-          copies (C(copies_mib), C(copies_disk_mib), C(copying), C(disks), C(unknown)) as in P(drover.compute.drain_plan#lookup).
+        - The moves in the order of their beginning, each with C(uuid), C(name), C(live), C(from_host), C(from_node), C(host), C(node),
+          C(provider), C(memory_mb), C(server_group), C(seconds), C(wave) and C(order), and with the amounts of
+          its copies (C(copies_mib), C(copies_disk_mib), C(copying), C(disks), C(unknown)) as in P(drover.compute.drain_plan#lookup).
       type: list
       elements: dict
       returned: always
     waves: {description: The number of waves., type: int, returned: always}
     seconds: {description: The expected duration in seconds., type: float, returned: always}
     estimate:
-      description: The expected duration, the rates that it goes by, and what is not known and not counted, as lines of text for people.
+      description: The expected duration, the rates that it is based on, and the unknown parts that are not counted, as lines of text for people.
       type: list
       elements: str
       returned: always

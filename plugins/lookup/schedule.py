@@ -27,9 +27,9 @@ options:
         and disk may be texts such as V(4GiB) or V(2T).
       - C(resources) is a mapping of other resource classes to amounts, such as C(VGPU) or C(CUSTOM_LICENCE). The extra specs of a flavor
         have them as C(resources:CLASS), which also overrides C(vcpus), C(memory_mb) and C(disk_gb) for their classes.
-      - C(extra_specs) is a mapping of requirements by Nova's names, which override those of the flavor. C(traits) is a mapping with
+      - C(extra_specs) is a mapping of requirements by Nova's names, which override the extra specs of the flavor. C(traits) is a mapping with
         C(required) and C(forbidden), lists of traits of the host.
-      - C(uuid) is that of the instance. By default a new one is made.
+      - C(uuid) is the uuid of the instance. By default a new one is made.
       - C(availability_zone) is the zone it must be in.
       - C(flavor) is the name of a flavor in the store, or a mapping with C(name), amounts and C(extra_specs). Amounts of the request itself
         override them.
@@ -129,7 +129,7 @@ _raw:
     user: {description: The user of the request., type: str, returned: always}
     flavor: {description: The name of the flavor., type: str, returned: always}
     extra_specs:
-      description: The extra specs that are recorded with the instance. Those of a flavor in the store are not, they are read by its name.
+      description: The extra specs that are recorded with the instance. The extra specs of a flavor in the store are not recorded; they are read by its name.
       type: dict
       returned: always
     image: {description: The properties of the image., type: dict, returned: always}
@@ -137,7 +137,7 @@ _raw:
     image_id: {description: The id of the image., type: str, returned: always}
     image_format: {description: The disk format of the image., type: str, returned: always}
     host_request:
-      description: What the instance needs of NUMA cells, CPUs, pages and PCI devices of its host. The claim chooses them.
+      description: The needs of the instance in NUMA cells, CPUs, pages and PCI devices of its host. The claim chooses them.
       type: dict
       returned: if it needs any
     alternates:
@@ -149,7 +149,7 @@ _raw:
     explanation:
       description:
         - C(hosts) is the number of compute nodes.
-        - C(filters) lists the host filters in the order in which they ran, each with C(name), C(before), C(after) and C(rejected).
+        - C(filters) lists the host filters in their order, each with C(name), C(before), C(after) and C(rejected).
         - C(weighers) lists the weighers, each with C(name) and C(multiplier).
         - C(top) lists the best hosts, each with C(host), C(node), C(weight), and under C(weighers) the C(raw) value, the C(normalised)
           value and the C(multiplier) of each.

@@ -15,16 +15,16 @@ description:
   - Keeps one connection to the libvirt of each host, to read only, and yields an event when something happens without drover.compute. Nothing runs on
     hypervisors but libvirt. Nothing is changed, neither there nor in the store.
   - Each event is a dict with C(type), C(name), C(uuid) (of the instance, or null), C(host), C(since) (time in UTC) and C(sentence), which says what
-    happened, where, and what to do. An event is said once, and again only when it changes.
+    happened, where, and what to do. An event is reported once, and again only when it changes.
   - C(host_silent), neither libvirt nor SSH answers; C(fleet_silent), half of the fleet and more than one host is silent, and nothing should be done
     (C(hosts) has them); C(libvirt_dead_alone), SSH answers and libvirt does not; C(host_back); C(host_flapping), lost three times within
     O(flap_seconds).
   - C(instance_crashed), with C(crashes_last_hour); C(instance_paused_io_error); C(instance_stopped_outside), with C(reason);
-    C(migrated_outside), with C(source) and C(destination); C(instance_changed_outside), it was defined, undefined or started. What the store does
-    not know yet of these three and of C(host_back) is on the hosts in C(changed_hosts).
+    C(migrated_outside), with C(source) and C(destination); C(instance_changed_outside), it was defined, undefined or started. The store does
+    not know these three and C(host_back) yet. The hosts in C(changed_hosts) show the changes.
   - C(capacity_below_one_loss), C(audit_finding) and C(needs_reboot), by O(audit_seconds).
-  - With O(store_url), no event is said of a host that is in maintenance or drained, of one that was switched off or evacuated and is empty, and of
-    what a run of drover.compute does to an instance.
+  - With O(store_url), there is no event about a host that is in maintenance or drained, about an empty host that was switched off or evacuated, and about
+    the effects of a run of drover.compute on an instance.
   - An event is no proof. P(drover.compute.evacuate#role) finds out by itself if a host is off.
 options:
   hosts:
@@ -40,7 +40,7 @@ options:
     type: str
     default: qemu+ssh://root@{address}/system
   silent_seconds:
-    description: How long a host must not answer before that is said.
+    description: The seconds that a host must not answer before an event reports it.
     type: float
     default: 20
   flap_seconds:
