@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What runs in each ``make test``, and what only in ``make test-all``.
+"""The tests of each ``make test``, and the tests of ``make test-all`` only.
 
-``-m 'not long'`` leaves out what is marked as long, and PostgreSQL above the store: what differs there is tested with the
-store itself. ``--one-in N`` tries a fixed sample of the fault matrix and of the golden scenarios.
+``-m 'not long'`` leaves out the tests that are marked as long, and PostgreSQL above the store: the
+tests of the store itself cover the differences. ``--one-in N`` tries a fixed sample of the fault
+matrix and of the golden scenarios.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SAMPLED = (
     "tests/scenarios/test_scenarios.py::test_scenario[",
     "tests/scenarios/test_order.py::test_a_change_in_the_order_changes_a_scenario[",
     "tests/unit/test_layering.py::test_contract_breaks[",
-    # Runs of ansible-playbook, or much waiting, each.
+    # Each has runs of ansible-playbook, or long waits.
     "tests/unit/action/test_aggregate_and_flavor.py::",
     "tests/unit/action/test_alignment.py::",
     "tests/unit/action/test_bmc_power.py::",
@@ -53,7 +54,8 @@ SAMPLED = (
     "tests/unit/test_security.py::",
 )
 
-#: Files that take long too, with runs of ansible-playbook or many stores. Of these one in eight is tried where the others are sampled.
+#: Files that take long too, with runs of ansible-playbook or many stores. A run with a sample tries
+#: one in eight of their tests.
 PLAYED = (
     "tests/unit/action/test_actions.py::",
     "tests/unit/action/test_dead_master.py::test_f",
@@ -135,7 +137,7 @@ def _is_sampled(item):
 
 
 def _share(item, share):
-    """The number of tests of which one like this is tried."""
+    """Return N if one in N tests like this is tried."""
     if _is_sampled(item):
         return share
     return min(share, 8) if any(each in item.nodeid for each in PLAYED) else 1
@@ -151,7 +153,8 @@ def _is_above_the_store(item):
 
 
 def in_sample(name, share):
-    """Return True if a test of this name is tried where one in so many is: always the same ones."""
+    """Return True if the sample of one in so many contains a test of this name; the sample is
+    always the same."""
     return zlib.crc32(name.encode()) % share == 0
 
 

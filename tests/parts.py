@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Parts of the tests that a machine may be unable to run: they are skipped, and ``make test`` names them in its last line."""
+"""Parts of the tests that a machine may be unable to run: they are skipped, and ``make test`` names
+them in its last line."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import typing
 
 import pytest
 
-#: The environment variable with which the tests of such a part fail.
+#: With this environment variable the tests of a missing part fail.
 SKIP_NOTHING = "DROVER_SKIP_NOTHING"
 #: One line for each part that was left out. `make test` removes it first; see tests/setup/seen.py.
 LEFT_OUT = pathlib.Path(__file__).parents[1] / ".cache" / "left-out"
@@ -28,7 +29,7 @@ def leave_out(part: str, reason: str) -> typing.NoReturn:
 
 
 def require_ipv6() -> None:
-    """Leave a test out where no socket gets the address ::1."""
+    """Leave a test out if no socket can use the address ::1."""
     try:
         with socket.socket(socket.AF_INET6) as one:
             one.bind(("::1", 0))
@@ -37,7 +38,7 @@ def require_ipv6() -> None:
 
 
 def left_out(report: pytest.TestReport) -> str:
-    """Return which part a skipped test belongs to, and why it was left out; nothing for any other report."""
+    """Return the part of a skipped test, and the reason; nothing for any other report."""
     reason = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
     return reason.partition(_MARK)[2]
 

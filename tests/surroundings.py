@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The surroundings of the tests, which are the same on every machine: environment, home, locale, time zone, umask.
+"""The environment of the tests, which is the same on every machine: variables, home, locale, time
+zone, umask.
 
-Nothing that a user or a machine has set reaches a test: no variable of the environment but these, no ~/.ansible.cfg, no ~/.gitconfig, no /etc/ssh/ssh_config.
-A test that is about one of them sets it itself. tests/setup/odd_machine.sh runs tests where all of them are odd.
+No setting of a user or a machine reaches a test: no variable of the environment except these, no
+~/.ansible.cfg, no ~/.gitconfig, no /etc/ssh/ssh_config. A test of one of them sets it itself.
+tests/setup/odd_machine.sh runs tests with odd values for all of them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ import shutil
 import tempfile
 import time
 
-#: What a test may see of the caller's environment: where programs and temporary files are, who runs it, and switches of the tests.
+#: The variables of the caller that a test may see: paths of programs and temporary files, the user,
+#: and switches of the tests.
 KEPT = (
     "PATH",
     "LD_LIBRARY_PATH",
@@ -38,16 +41,16 @@ GIVEN = {
     "LANG": LOCALE,
     "TZ": "UTC",
     "GIT_CONFIG_NOSYSTEM": "1",
-    # Only errors: it warns on standard error where the name of the machine does not resolve.
+    # Only errors, because it warns on standard error if the name of the machine does not resolve.
     "LIBVIRT_DEBUG": "4",
 }
 UMASK = 0o022
 
 
 def make() -> None:
-    """Make the surroundings of this process and of all that it starts."""
+    """Set the environment of this process and of its children."""
     os.umask(UMASK)
-    # A worker of pytest-xdist has the environment of the process that started it.
+    # A worker of pytest-xdist has the environment of its parent process.
     if not os.environ.get("PYTEST_XDIST_WORKER"):
         for name in set(os.environ).difference(KEPT):
             if not name.startswith("PYTEST_"):
@@ -59,7 +62,8 @@ def make() -> None:
 
 
 def _plain_ssh(home: str) -> list[str]:
-    """Make an ssh that reads no configuration of the machine; return the folder that has it, none where there is no ssh."""
+    """Make an ssh that reads no configuration of the machine; return its folder, or none without
+    ssh."""
     real = shutil.which("ssh")
     if not real:
         return []
@@ -71,12 +75,13 @@ def _plain_ssh(home: str) -> list[str]:
 
 
 def _home() -> str:
-    """Make a home without any configuration, which is gone when this process ends."""
-    # An underline, as Ansible reads paths below HOME as Python, which warns of a number before a word, such as -3in.
+    """Make a home without any configuration; it is removed at the end of this process."""
+    # An underline, because Ansible reads paths below HOME as Python, which warns about a number
+    # before a word, such as -3in.
     home, owner = tempfile.mkdtemp(prefix="drover-home_"), os.getpid()
 
     def remove() -> None:
-        # Tests fork.
+        # Tests fork, so only this process removes it.
         if os.getpid() == owner:
             shutil.rmtree(home, ignore_errors=True)
 

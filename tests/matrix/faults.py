@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The faults of the matrix: what happens at a moment of a run, how the world is mended, and what the next run does.
+"""The faults of the matrix: the event at a moment of a run, the repair of the world, and the next
+run.
 
-A fault says at which moments it can happen, and makes a function that is called at each moment of the run.
+A fault names the moments when it can happen, and makes a function that is called at each moment of
+the run.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ SECONDS = 0.3
 class Fault:
     """One fault, at one moment of one run."""
 
-    #: Where a module goes on after it was left behind: at once, or late.
+    #: When an abandoned module continues: False for at once, True for late.
     late = False
-    #: Whether the command given again is to end well; otherwise it may refuse, with a sentence.
+    #: True if the repeated command must end well; otherwise it may refuse, with a sentence.
     ends_well = True
-    #: How many discoveries bring the store up to date.
+    #: The number of discoveries that bring the store up to date.
     discoveries = 1
 
     def __init__(self, world, operation, moment):
@@ -43,7 +45,7 @@ class Fault:
 
     @staticmethod
     def can_happen(moment):
-        """Whether the fault makes a difference at a moment."""
+        """Return True if the fault makes a difference at a moment."""
         return True
 
     def __call__(self, name):
@@ -52,14 +54,14 @@ class Fault:
             self.happen()
 
     def happen(self):
-        """Let it happen; what is raised ends what the run, or its module, does."""
+        """Let the fault happen. An exception ends the run, or its module."""
         raise NotImplementedError
 
     def mend(self):
-        """Afterwards: the world as it is when the command is given again."""
+        """Repair the world, as it is when the command is repeated."""
 
     def again(self):
-        """Give the command again; nothing fails by itself any more."""
+        """Repeat the command; nothing else fails."""
         run = Run(self.world, name="next")
         try:
             self.operation.run(run)
@@ -71,12 +73,12 @@ class Fault:
 
 
 class ControllerKilled(Fault):
-    """kill -9 of the playbook; a module that is under way ends first."""
+    """kill -9 of the playbook; a running module ends first."""
 
     gone = False
 
     def __call__(self, name):
-        # A killed process tidies nothing up, and gives no lease back. A module goes on.
+        # A killed process cleans nothing up, and releases no lease. A module continues.
         if self.gone and not name.startswith("in call"):
             raise Killed
         super().__call__(name)
@@ -88,7 +90,7 @@ class ControllerKilled(Fault):
 
 
 class ControllerKilledLate(ControllerKilled):
-    """The same; the module is still under way when the command is given again."""
+    """The same kill; the module is still running when the command is repeated."""
 
     late = True
 
@@ -98,7 +100,7 @@ class ControllerKilledLate(ControllerKilled):
 
 
 class TaskTimeout(Fault):
-    """Ansible's time limit for a task, and the play goes on with its rescue."""
+    """Ansible's time limit for a task; the play continues with its rescue."""
 
     def happen(self):
         raise TimedOut
@@ -123,7 +125,7 @@ class StoreLocked(Fault):
 
 
 class StoreLost(StoreLocked):
-    """From this write on the store does not answer any more in this run."""
+    """From this write on the store does not answer in this run."""
 
     def __call__(self, name):
         self.happened = self.happened or name == self.moment
@@ -132,7 +134,7 @@ class StoreLost(StoreLocked):
 
 
 class HostLost(Fault):
-    """The network between the controller and the host is cut; a module that is under way goes on."""
+    """The network between the controller and the host is cut; a running module continues."""
 
     def happen(self):
         for host in self.world.fleet.hosts.values():
@@ -171,7 +173,8 @@ class _HostDies(Fault):
             raise hypervisors.Ended
 
     def mend(self):
-        """The host is back, with its guests off; whoever had guests there starts them where they run nowhere else."""
+        """Start the host, with its guests off; start each guest of it that runs on no other host,
+        as its owner would."""
         host = self.world.fleet.hosts[self.host]
         host.power_on()
         for domain in host.connection.listAllDomains(0):
@@ -180,14 +183,14 @@ class _HostDies(Fault):
 
 
 class SourceDies(_HostDies):
-    """kvm1 loses its power, and is back when the command is given again."""
+    """kvm1 loses its power, and is back when the command is repeated."""
 
     host = "kvm1"
     ends_well = False
 
 
 class DestinationDies(_HostDies):
-    """kvm2 does."""
+    """kvm2 loses its power."""
 
     host = "kvm2"
     ends_well = False
@@ -200,7 +203,8 @@ class _LibvirtFails(Fault):
 
     def __init__(self, world, operation, moment):
         super().__init__(world, operation, moment)
-        # In the middle of a migration it may leave a guest stopped here and running there: that is for a person.
+        # In the middle of a migration the result may be a guest that is stopped at the source and
+        # runs at the destination: a person must settle that.
         self.ends_well = "_domain_migration" not in moment
 
     @staticmethod
@@ -210,7 +214,7 @@ class _LibvirtFails(Fault):
     def happen(self):
         self.failed = host = hypervisors.HERE.get()
         if self.done:
-            # The call is carried out although its caller hears of a failure.
+            # The call is carried out although its caller gets an error.
             self.world.fleet.libvirt_answers.append(self._fail)
         else:
             host.libvirt = False
@@ -238,7 +242,8 @@ class LibvirtDies(_LibvirtFails):
 
 
 class OtherLanguage(LibvirtDies):
-    """The same, and libvirt of all hosts speaks another language: its codes say the same, its words do not."""
+    """The same fault, and libvirt of all hosts speaks another language: its codes are the same, its
+    words are not."""
 
     def __init__(self, world, operation, moment):
         super().__init__(world, operation, moment)
@@ -246,20 +251,20 @@ class OtherLanguage(LibvirtDies):
 
 
 class LibvirtDiesAfter(LibvirtDies):
-    """It ends when the call is done and the answer is on its way."""
+    """libvirtd ends when the call is done and the answer is on its way."""
 
     done = True
 
 
 class LibvirtHangs(_LibvirtFails):
-    """It does not answer in time, and does nothing."""
+    """libvirt does not answer in time, and does nothing."""
 
     def problem(self):
         return LibvirtProblem("libvirt did not answer within 60 s")
 
 
 class LibvirtHangsAfter(LibvirtHangs):
-    """It does not answer in time, and does it all the same."""
+    """libvirt does not answer in time, but carries the call out."""
 
     done = True
 
@@ -287,7 +292,7 @@ class DiskFull(Fault):
 
 
 class TwiceAtOnce(Fault):
-    """The same command is given a second time, by another run, while this one is at this moment."""
+    """Another run gives the same command a second time while this run is at this moment."""
 
     late = False
 
@@ -295,10 +300,10 @@ class TwiceAtOnce(Fault):
         self.meanwhile(Run(self.world, name="other"))
 
     def meanwhile(self, run):
-        """Give the command in another run. It may wait for this very run; then that goes on."""
+        """Give the command in another run. It may wait for this very run; then this run continues."""
 
         def other():
-            # That it waits, or refuses, is for its user to see.
+            # The other run may wait or refuse; its user sees that.
             with contextlib.suppress(*FAILURES):
                 self.operation.run(run)
 
@@ -308,7 +313,7 @@ class TwiceAtOnce(Fault):
 
     @staticmethod
     def can_happen(moment):
-        # Within a write of SQLite nobody else writes.
+        # During a write of SQLite no other process writes.
         return not moment.startswith("in write")
 
     def mend(self):
@@ -317,7 +322,7 @@ class TwiceAtOnce(Fault):
 
 
 class Discovered(TwiceAtOnce):
-    """Somebody discovers the fleet at this moment."""
+    """A discovery of the fleet runs at this moment."""
 
     def happen(self):
         self.thread = threading.Thread(target=self.world.discover, daemon=True)
@@ -326,7 +331,7 @@ class Discovered(TwiceAtOnce):
 
 
 class SecondStore(TwiceAtOnce):
-    """Another controller with a store of its own has read the fleet and does the same at this moment."""
+    """Another controller with another store has read the fleet and does the same at this moment."""
 
     ends_well = False
 
@@ -363,7 +368,7 @@ class BroughtBack(ControllerKilled):
 
 
 class LittleBehind(BroughtBack):
-    """The store comes back as it was at this moment, when the run has gone on to its end."""
+    """The store returns to its state at this moment, after the end of the run."""
 
     can_happen = staticmethod(lambda moment: not moment.startswith("in write"))
 
@@ -395,7 +400,7 @@ class MadeAnew(ControllerKilled):
 
 
 class ClockJump(Fault):
-    """The controller's clock goes an hour ahead, and stays there."""
+    """The controller's clock jumps an hour ahead, and stays there."""
 
     seconds = 3600
 
@@ -418,12 +423,12 @@ class TwoNames(Fault):
         self.world.discover()
 
     def mend(self):
-        """The second name is taken out of the inventory."""
+        """Remove the second name from the inventory."""
         self.world.aliases.clear()
 
 
 class AddressesSwapped(Fault):
-    """The addresses of kvm1 and kvm2 lead to one another, as after new leases of DHCP."""
+    """The addresses of kvm1 and kvm2 are exchanged, as after new leases of DHCP."""
 
     ends_well = False
 
@@ -435,7 +440,7 @@ class AddressesSwapped(Fault):
 
 
 class _ByHand(Fault):
-    """A person does something to the domain with virsh."""
+    """A person changes the domain with virsh."""
 
     ends_well = False
     can_happen = staticmethod(TwiceAtOnce.can_happen)
@@ -463,29 +468,31 @@ class CutByHand(_ByHand):
 
 class StartedByHand(_ByHand):
     def by_hand(self, host, domain):
-        # One that is being moved has a job, and libvirt lets nobody start it meanwhile.
+        # A domain that moves has a job, and libvirt refuses to start it during the job.
         if not domain.isActive() and domain.UUIDString() not in self.world.fleet.moving:
             domain.create()
 
 
 class MovedByHand(_ByHand):
-    """To kvm3, with virsh migrate."""
+    """A person moves it to kvm3 with virsh migrate."""
 
-    # The host that it was evacuated from asks the new one, which is known once kvm3 was read.
+    # The source host of the evacuation reads the new host, which is known after a reading of kvm3.
     discoveries = 2
 
     def by_hand(self, host, domain):
-        # One that is being moved has a job, and libvirt refuses a second one; one with snapshots it does not move.
+        # A domain that moves has a job, and libvirt refuses a second one; libvirt moves no domain
+        # with snapshots.
         if host.name != "kvm3" and not domain.snapshotNum(0) and domain.UUIDString() not in self.world.fleet.moving:
             self.world.fleet.moved(host, self.world.fleet.hosts["kvm3"], domain)
 
 
 class CarriedByHand(_ByHand):
-    """Started on kvm3 from the same definition, which stays where it was: between the plan and the look before a start."""
+    """A person starts it on kvm3 from the same definition, and leaves the old one: between the plan
+    and the look before a start."""
 
     @staticmethod
     def can_happen(moment):
-        # Nobody can keep a person from it after the look; there the locks of disks do.
+        # After the look nothing can stop a person; the locks of disks do.
         return moment.startswith("before call") and "_domain_sightings" in moment
 
     def by_hand(self, host, domain):
@@ -510,7 +517,7 @@ class DefinedSince(_ByHand):
 
 
 class UndefinedByHand(_ByHand):
-    """Removed, with its disk."""
+    """A person removes it, with its disk."""
 
     def by_hand(self, host, domain):
         if domain.isActive():

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The operations of the fault matrix: what they begin with, what they do, and how the fleet is when they have ended well.
+"""The operations of the fault matrix: their initial fleet, their action, and the fleet after a good
+end.
 
-Each runs the action plugins that ship, as the role of its name does.
+Each runs the shipped action plugins, as the role of its name does.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 class Operation:
     """One operation."""
 
-    #: The states of the instance web before it, and after it; None where it is not there.
+    #: The states of the instance web before it, and after it; None if there is no web.
     before, after = "running", "running"
-    #: Where it is afterwards; None for wherever.
+    #: The host of web afterwards; None for any host.
     place = None
 
     def prepare(self, world):
-        """The fleet before it: web, an instance of another one's beside it, and one on another host."""
+        """Make the fleet before it: web, another instance beside it, and one on another host."""
         if self.before is not None:
             world.instance("web", "kvm1", self.before)
         world.instance("beside", "kvm1")
@@ -55,14 +56,14 @@ class Operation:
         world.discover()
 
     def run(self, run):
-        """Give the command; a failure is raised as its playbook fails."""
+        """Give the command; raise a failure as its playbook fails."""
         raise NotImplementedError
 
     def afterwards(self, world):
-        """What a person does when it has ended."""
+        """Do a person's part after the end of the operation."""
 
     def check(self, world):
-        """It has ended well."""
+        """Check that the operation has ended well."""
         places = world.fleet.where().get("web", [])
         wanted = [] if self.after is None else [self.after]
         assert [state for dummy, state in places] == wanted, places
@@ -72,7 +73,8 @@ class Operation:
 
     @staticmethod
     def check_disks(world, wanted):
-        """The domain of web on kvm1, as it runs and at its next start, and the store have these disks, and no other."""
+        """Check that the running domain of web on kvm1, its next start, and the store have these
+        disks and no other."""
         domain = world.fleet.hosts["kvm1"].domains()[uuid_of("web")]
         for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
             assert hypervisors.disks_of(domain, flags) == wanted, flags
@@ -81,20 +83,20 @@ class Operation:
 
     @staticmethod
     def check_no_move_is_open(world):
-        """No disk of web is being moved, by the definition."""
+        """Check in the definition that no disk of web is moving."""
         domain = world.fleet.hosts["kvm1"].domains()[uuid_of("web")]
         assert "disk_move" not in domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
 
 
 class Place(Operation):
-    """Role place with one definition that is new."""
+    """Role place with one new definition."""
 
     before = None
-    #: What each of its disks has more, for the module domain.
+    #: More options of each of its disks, for the module domain.
     backed = None
 
     def bring(self, run, claim):
-        """Bring its image."""
+        """Bring the image of the instance."""
 
     def run(self, run):
         world = run.world
@@ -112,7 +114,7 @@ class Place(Operation):
             claim = self._build(run, world, claim)
 
     def _build(self, run, world, claim):
-        """Tasks build.yml: the next claim, or None when it is built."""
+        """Run the tasks of build.yml; return the next claim, or None after a build."""
         disk = os.path.join(world.disks, f"web-{claim['uuid'][:8]}-vda.qcow2")
         try:
             self.bring(run, claim)
@@ -137,23 +139,23 @@ class _Images:
     """Images in the cache that all hosts of the world share."""
 
     def image(self, world, name):
-        """Make the source of an image; the arguments of the module _image_cache."""
+        """Make the source of an image; return the arguments of the module _image_cache."""
         source = os.path.join(world.folder, f"{name}.raw")
         with open(source, "wb") as file:
             file.write(name.encode() * 1000)
         digits = hashlib.sha256(name.encode() * 1000).hexdigest()
         self.cached = os.path.join(world.disks, "_base", digits)
-        # From the first moment on that it is there, it is as it shall be.
+        # From its first moment the image must have its final content.
         world.contents[self.cached] = digits
         return {"folder": world.disks, "images": [{"name": name, "source": source, "checksum": f"sha256:{digits}"}]}
 
     def unused(self, path):
-        """No instance was made of it for long."""
+        """No instance was made of the image for long."""
         os.utime(f"{path}.json", (0, 0))
 
 
 class PlaceFromImage(_Images, Place):
-    """The same with a disk that is backed by an image, which is brought first."""
+    """The same with a disk that is backed by an image; the image is brought first."""
 
     def prepare(self, world):
         super().prepare(world)
@@ -169,7 +171,7 @@ class PlaceFromImage(_Images, Place):
 
 
 class CleanImages(_Images, Operation):
-    """The cache is cleaned: the image that web is backed by stays, another one goes."""
+    """The cache is cleaned: the backing image of web stays, another one is removed."""
 
     def prepare(self, world):
         super().prepare(world)
@@ -219,12 +221,12 @@ class Delete(_OfInstance):
 
     def check(self, world):
         super().check(world)
-        # What a host that did not answer may need stays.
+        # Files stay if a host without an answer may need them.
         assert world.fleet.unread or not os.path.exists(os.path.join(world.disks, "web.qcow2")), "its disk is left"
 
     def prepare(self, world):
         super().prepare(world)
-        # Its own disk may go.
+        # The disk of web may be removed.
         world.contents.pop(os.path.join(world.disks, "web.qcow2"), None)
 
 
@@ -241,7 +243,7 @@ class Label(_OfInstance):
 
 
 class LiveMove(Operation):
-    """The module instance_migrate, to a host that is named."""
+    """The module instance_migrate, to a named host."""
 
     place, cold = "kvm2", False
 
@@ -261,10 +263,10 @@ class StoppedMove(LiveMove):
 
 
 class PinnedMove(LiveMove):
-    """web has the first CPU of its host; that of its destination is another one's."""
+    """web has the first CPU of its host; another instance has the first CPU of its destination."""
 
     def prepare(self, world):
-        # The CPUs that the test driver calls online.
+        # The CPUs that are online on the test driver.
         world.fleet.variables.update(drover_cpu_dedicated_set="0,2", drover_cpu_shared_set="4")
         for host in world.fleet.hosts.values():
             host.show_cells((0, 2, 4))
@@ -274,7 +276,7 @@ class PinnedMove(LiveMove):
         world.discover()
 
     def check(self, world):
-        """It has a CPU of its own, as it runs, at its next start and in the store."""
+        """Check that it has a separate CPU, as it runs, at its next start and in the store."""
         super().check(world)
         domain = world.fleet.hosts["kvm2"].domains()[uuid_of("web")]
         for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
@@ -306,7 +308,7 @@ class Drain(Operation):
     hosts = ("kvm1",)
 
     def run(self, run):
-        # One at a time, for the same moments in the same order every time.
+        # One move at a time, so the moments have the same order every time.
         limits = {"max_migrations": 1, "max_migrations_overall": 1, "max_wait": 2, "shutdown_timeout": 1}
         run.task("localhost", "drain", host=list(self.hosts), **limits)
 
@@ -320,13 +322,13 @@ class Drain(Operation):
 
 
 class DrainTwo(Drain):
-    """The same with two hosts, neither of them to the other."""
+    """The same with two hosts; no instance goes from one of them to the other."""
 
     hosts = ("kvm1", "kvm2")
 
 
 class DrainTwoDefinitions(Drain):
-    """The same while web has a disk that only its next start has."""
+    """The same while only the next start of web has one of its disks."""
 
     def prepare(self, world):
         super().prepare(world)
@@ -346,7 +348,8 @@ class DrainTwoDefinitions(Drain):
 
 
 class DrainUnknownDevice(Drain):
-    """The same while web has a device that drover does not know, which its next start has alone: it stays, and the others go."""
+    """The same while the next start of web has a device that drover does not know: web stays, and
+    the others move."""
 
     place = "kvm1"
 
@@ -361,7 +364,7 @@ class DrainUnknownDevice(Drain):
     def run(self, run):
         limits = {"max_migrations": 1, "max_migrations_overall": 1, "max_wait": 2, "shutdown_timeout": 1}
         result = run.task("localhost", "drain", host=["kvm1"], unmovable="skip", **limits)
-        # A store that comes back from a backup has beside here, although it has gone.
+        # After a restore from a backup, the store has beside on this host, although it has left.
         assert [each["name"] for each in result["staying"] if each["state"] != "missing"] == ["web"]
 
     def check(self, world):
@@ -372,7 +375,8 @@ class DrainUnknownDevice(Drain):
 
 
 class Evacuate(Operation):
-    """The module evacuate, and between its halves the role power, which cuts the power of kvm1: all that ran there runs elsewhere."""
+    """The module evacuate, and between its halves the role power, which cuts the power of kvm1: all
+    its running instances run on other hosts."""
 
     def prepare(self, world):
         world.share()
@@ -382,7 +386,8 @@ class Evacuate(Operation):
 
     def run(self, run):
         given = {"host": "kvm1", "others": ["kvm2", "kvm3"], "max_evacuations": 1, "start_timeout": 1}
-        # It died just now, and so did others where a fault is about them; the machine may have just started.
+        # It died just now, and so did others if a fault concerns them; the machine may have just
+        # started.
         limits = {"down_seconds": 0, "quiet_seconds": 0, "start_seconds": 0, "down_percent": 100}
         dead = not run.world.fleet.hosts["kvm1"].on
         judged = run.task("localhost", "evacuate", state="judged", power="off" if dead else "on", **given, **limits)
@@ -396,13 +401,13 @@ class Evacuate(Operation):
 
     @staticmethod
     def _fence(run):
-        """Role power, tasks fence."""
+        """Run the tasks fence of role power."""
         event = run.task("localhost", "_power_event", host="kvm1", action="fence", driver="ipmi")["event"]
         run.world.fleet.hosts["kvm1"].power_off()
         run.task("localhost", "_power_event", host="kvm1", uuid=event["uuid"], status="completed", power_state="off")
 
     def afterwards(self, world):
-        """kvm1 is back, and discovery removes what is stale there."""
+        """Bring kvm1 back; the discovery removes its old definitions."""
         world.fleet.hosts["kvm1"].power_on()
         world.discover()
 
@@ -413,7 +418,8 @@ class Evacuate(Operation):
 
 
 class EvacuateResized(Evacuate):
-    """The same while the resize of web on kvm1 waits to be confirmed: the dead host alone could end it."""
+    """The same while the resize of web on kvm1 waits to be confirmed: only the dead host could end
+    it."""
 
     def prepare(self, world):
         world.share()
@@ -432,7 +438,7 @@ class EvacuateResized(Evacuate):
 
 
 class Undrain(Operation):
-    """The module undrain: kvm1 is enabled, and web, which its drain shut down, runs there again."""
+    """The module undrain: kvm1 is enabled, and web, which the drain shut down, runs there again."""
 
     place = "kvm1"
 
@@ -452,7 +458,7 @@ class Undrain(Operation):
 
 
 class Resize(Operation):
-    """The module instance_resize: web has more vCPUs and memory, on the host that is named."""
+    """The module instance_resize: web has more vCPUs and memory, on a named host."""
 
     place, ending = "kvm2", "confirm"
     size = (2, 128)
@@ -473,13 +479,14 @@ class Resize(Operation):
 
 
 class ResizeHere(Resize):
-    """The same on its own host."""
+    """The same on its present host."""
 
     place = "kvm1"
 
 
 class ResizeUndone(ResizeHere):
-    """It was resized, and somebody has given it its old size back by hand: the resize is carried out once more."""
+    """web was resized, and a person has given it its old size by hand: the resize is carried out
+    once more."""
 
     def prepare(self, world):
         super().prepare(world)
@@ -509,7 +516,7 @@ class DeleteClaim(_OfInstance):
 
 
 class Revert(Resize):
-    """A resize to another host is taken back."""
+    """The module instance_resize reverts a resize to another host."""
 
     place, size = "kvm1", (1, 64)
 
@@ -523,12 +530,13 @@ class Revert(Resize):
 
 
 class PinnedResize(Resize):
-    """web has the first CPU of its host, and beside the second; the first one of its destination is another one's."""
+    """web has the first CPU of its host, and beside the second; another instance has the first CPU
+    of its destination."""
 
     size = (1, 128)
 
     def prepare(self, world):
-        # The CPUs that the test driver calls online.
+        # The CPUs that are online on the test driver.
         world.fleet.variables.update(drover_cpu_dedicated_set="0,2", drover_cpu_shared_set="4")
         for host in world.fleet.hosts.values():
             host.show_cells((0, 2, 4))
@@ -550,7 +558,8 @@ class PinnedResize(Resize):
 
 
 class DeleteWithoutDomain(Resize):
-    """web waits for its resize to be confirmed, and somebody has undefined its domain: it is removed, and its disk stays."""
+    """web waits for the confirmation of its resize, and a person has undefined its domain: web is
+    removed, and its disk stays."""
 
     after, place = None, None
 
@@ -573,12 +582,13 @@ class DeleteWithoutDomain(Resize):
 
 
 class Rolling(Operation):
-    """Role rolling for kvm1: it is emptied, rebooted, brought back, and its instances come home."""
+    """Role rolling for kvm1: it is emptied, rebooted, brought back, and its instances return."""
 
     place = "kvm1"
 
     def prepare(self, world):
-        """One instance, as each has the moments of a move there and of one back."""
+        """One instance only, because each instance has the moments of a move there and of a move
+        back."""
         world.instance("web", "kvm1")
         world.discover()
 
@@ -631,7 +641,7 @@ class Rolling(Operation):
 
 
 class AttachDisk(Operation):
-    """The module instance_disk: web gets a disk whose file is made for it."""
+    """The module instance_disk: web gets a disk with a new file."""
 
     place, state, disks = "kvm1", "present", ["web.qcow2", "data.qcow2"]
 
@@ -640,13 +650,15 @@ class AttachDisk(Operation):
         run.task("localhost", "instance_disk", name="web", path=path, size="1GiB", state=self.state, timeout=1)
 
     def check(self, world):
-        """It is in the running domain, in its definition and in the store, or in none of them."""
+        """Check that the disk is in the running domain, in its definition and in the store, or in
+        none of them."""
         super().check(world)
         self.check_disks(world, [os.path.join(world.disks, name) for name in self.disks])
 
 
 class BringIntoLine(AttachDisk):
-    """Role place with drover_apply_changes, confirmed: the definition of web has another policy, a larger disk, a disk more and more memory."""
+    """Role place with drover_apply_changes, confirmed: the definition of web has another policy, a
+    larger disk, one more disk and more memory."""
 
     memory = 128
     #: A resize may move it.
@@ -654,7 +666,7 @@ class BringIntoLine(AttachDisk):
 
     def prepare(self, world):
         super().prepare(world)
-        # It grows, and its header says another size then.
+        # The image grows, and its header has another size then.
         world.contents.pop(os.path.join(world.disks, "web.qcow2"))
 
     def run(self, run):
@@ -679,7 +691,7 @@ class BringIntoLine(AttachDisk):
 
 
 class DetachDisk(AttachDisk):
-    """The same disk goes; its file stays."""
+    """The same disk is detached; its file stays."""
 
     state, disks = "absent", ["web.qcow2"]
 
@@ -701,14 +713,14 @@ class GrowDisk(Operation):
 
     def prepare(self, world):
         super().prepare(world)
-        # Its header says another size then.
+        # The header has another size then.
         world.contents.pop(os.path.join(world.disks, "web.qcow2"))
 
     def run(self, run):
         run.task("localhost", "instance_disk", name="web", target="vda", size="2GiB", state="resized", timeout=1)
 
     def check(self, world):
-        """The image has the size, and the store counts it."""
+        """Check that the image has the size, and that the store counts it."""
         super().check(world)
         assert image_size(os.path.join(world.disks, "web.qcow2"), "qcow2")[0] == 2 * 2**30
         (amounts,) = fleets.holdings(world.url)[uuid_of("web")].values()
@@ -716,7 +728,8 @@ class GrowDisk(Operation):
 
 
 class MoveDisk(Operation):
-    """Playbook instance_disk_move: the disk of web goes to another folder of its host, while web runs."""
+    """Playbook instance_disk_move: the disk of web moves to another folder of its host, while web
+    runs."""
 
     place = "kvm1"
 
@@ -731,7 +744,8 @@ class MoveDisk(Operation):
         run.task("localhost", "_disk_move", instance="web", disk="vda", pool=os.path.dirname(self.new))
 
     def check(self, world):
-        """The running domain, its definition and the store have the new file, or all of them the old one; nothing is left of the other."""
+        """Check that the running domain, its definition and the store have the new file, or all of
+        them the old one; nothing of the other is left."""
         super().check(world)
         self.check_disks(world, [self.new])
         assert not os.path.exists(self.old) and os.listdir(os.path.dirname(self.new)) == [os.path.basename(self.new)]
@@ -739,13 +753,14 @@ class MoveDisk(Operation):
 
 
 class MoveDiskCold(MoveDisk):
-    """The same of an instance that is off."""
+    """The same for an instance that is off."""
 
     before = after = "shutoff"
 
 
 class DrainPool(Operation):
-    """The module drain with a storage pool: the disk of web goes from the pool ssd to the pool of the instances' path, while web runs."""
+    """The module drain with a storage pool: the disk of web moves from the pool ssd to the pool of
+    the instances' path, while web runs."""
 
     place = "kvm1"
 
@@ -769,7 +784,8 @@ class DrainPool(Operation):
         run.task("localhost", "drain", pool="ssd", host=["kvm1"], reason="new disks")
 
     def check(self, world):
-        """The pool is empty and closed; the running domain, its definition and the store have the new file."""
+        """Check that the pool is empty and closed, and that the running domain, its definition and
+        the store have the new file."""
         super().check(world)
         self.check_disks(world, [self.new])
         assert os.listdir(os.path.dirname(self.old)) == []
@@ -780,13 +796,14 @@ class DrainPool(Operation):
 
 
 class DrainPoolCold(DrainPool):
-    """The same of an instance that is off."""
+    """The same for an instance that is off."""
 
     before = after = "shutoff"
 
 
 class MoveDiskToVolume(MoveDisk):
-    """The disk becomes a volume of a pool without files: a file here stands for its device, as in the unit tests."""
+    """The disk becomes a volume of a pool without files: a file takes the place of its device, as
+    in the unit tests."""
 
     def prepare(self, world):
         super().prepare(world)
@@ -799,26 +816,27 @@ class MoveDiskToVolume(MoveDisk):
 
 
 class Snapshot(Operation):
-    """The module instance_snapshot on the controller: a snapshot of the disks of one that is off."""
+    """The module instance_snapshot on the controller: a snapshot of the disks of an instance that
+    is off."""
 
     before, after, place = "shutoff", "shutoff", "kvm1"
-    #: What is asked for.
+    #: The request.
     given = {"state": "present", "snapshot": "one"}
 
     def run(self, run):
         run.task("localhost", "instance_snapshot", instances=["web"], timeout=30, **self.given)
 
     def snapshots(self, world):
-        """{name: the image of its disk} of web."""
+        """Return {name: the image of its disk} of web."""
         return {each.name: each.bases["vda"][0] for each in _snapshots.read(world.fleet.hosts["kvm1"].domains()[uuid_of("web")])}
 
     def disk(self, world):
-        """The image that web writes to."""
+        """Return the image that web writes to."""
         (path,) = hypervisors.disks_of(world.fleet.hosts["kvm1"].domains()[uuid_of("web")])
         return path
 
     def made(self, world):
-        """A snapshot, and what was written after it."""
+        """Make a snapshot, and write to the disk after it."""
         Run(world).task("localhost", "instance_snapshot", instances=["web"], state="present", snapshot="one")
         self.written = self.disk(world)
         self.io(self.written, "write -q -P 7 0 64k")
@@ -837,14 +855,14 @@ class Snapshot(Operation):
 
 
 class DeleteSnapshot(Snapshot):
-    """It is merged: what was written stays."""
+    """The snapshot is merged: the later writes stay."""
 
     given = {"state": "absent", "snapshot": "one"}
 
     def prepare(self, world):
         super().prepare(world)
         self.made(world)
-        # What is merged into it changes it.
+        # A merge changes the image.
         world.contents.pop(os.path.join(world.disks, "web.qcow2"))
 
     def check(self, world):
@@ -854,7 +872,7 @@ class DeleteSnapshot(Snapshot):
 
 
 class RevertSnapshot(Snapshot):
-    """What was written since is kept in its file, and web has it no more."""
+    """The later writes are kept in their file, and web does not have this file."""
 
     given = {"state": "reverted", "snapshot": "one"}
 
@@ -870,7 +888,7 @@ class RevertSnapshot(Snapshot):
 
 
 class MoveWithSnapshots(LiveMove):
-    """It has two snapshots, one over the other, and takes the records of both along."""
+    """web has two snapshots, one over the other, and moves with the records of both."""
 
     def prepare(self, world):
         super().prepare(world)
@@ -906,7 +924,8 @@ class ColdMoveWithSnapshots(MoveWithSnapshots):
 
 
 class OnCeph:
-    """The disks of all instances are images of Ceph, which QEMU reaches by itself: whatever is done, each is the one that it was."""
+    """The disks of all instances are images of Ceph, which QEMU reaches without the host: after
+    each operation, every disk has the same image."""
 
     def prepare(self, world):
         world.use_ceph()

@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whatever is done, in whatever order: what instances hold on each pool is what the storage itself lists.
+"""The allocations of instances on each pool are equal to the list of the storage itself, for all
+operations in any order.
 
-Hosts have a pool of their own and share two. Random operations of the product make, attach, grow, move, detach and delete; some are refused. After
-each one the store is compared with the image files in the folders of the pools, without a discovery between.
+Each host has one local pool, and all share two. Random operations of the product make, attach,
+grow, move, detach and delete; some are refused. After each one the store is compared with the image
+files in the folders of the pools, without a discovery between.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ STEPS, SEEDS = 12, 24
 
 
 class Pools(Operation):
-    """Three hosts: the folder ``local`` of each is a pool of its own; all have the folders ``disks``, where instances go by default, and ``fast``."""
+    """Three hosts: the folder ``local`` of each is a local pool; all have the folders ``disks``,
+    the default for instances, and ``fast``."""
 
     def prepare(self, world):
         self.folders = {"disks": world.disks, "fast": os.path.join(world.disks, "fast")}
@@ -50,14 +53,14 @@ class Pools(Operation):
         world.discover()
 
     def define(self, world, name, host):
-        """An instance with a disk of 1 GiB."""
+        """Make an instance with a disk of 1 GiB."""
         path = os.path.join(self.folders["disks"], f"{name}.qcow2")
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, "1G"], check=True)
         world.fleet.hosts[host].define(name, uuid_of(name), "running", [path])
 
 
 class Person:
-    """Gives commands at random."""
+    """A source of random commands."""
 
     def __init__(self, world, operation, seed):
         self.world, self.operation, self.random = world, operation, random.Random(seed)
@@ -65,7 +68,7 @@ class Person:
         self.done = set()
 
     def step(self):
-        """One operation: (its name, why it was refused or None)."""
+        """Run one operation; return (its name, the reason of a refusal or None)."""
         kind = self.random.choice(("attach", "attach", "grow", "move the disk", "move the disk", "move", "detach", "delete", "again"))
         there = self.world.fleet.where()
         name = self.random.choice(NAMES)
@@ -86,7 +89,7 @@ class Person:
         return self.world.fleet.hosts[host].domains()[uuid_of(name)]
 
     def _disk(self, name, host):
-        """One of its disks: (target, path)."""
+        """Return one of its disks: (target, path)."""
         paths = hypervisors.disks_of(self._domain(name, host))
         at = self.random.randrange(len(paths))
         return f"vd{chr(97 + at)}", paths[at]
@@ -103,7 +106,7 @@ class Person:
         target, path = self._disk(name, host)
         if target != "vda":
             self._task("instance_disk", name=name, path=path, state="absent", timeout=1)
-            # Its file stays, and is a person's.
+            # The file of the disk stays, and belongs to a person.
             os.unlink(path)
 
     def _grow(self, name, host):
@@ -116,7 +119,8 @@ class Person:
 
     def _move(self, name, host):
         if any(path.startswith(self.operation.folders[host]) for path in hypervisors.disks_of(self._domain(name, host))):
-            # All files are on one machine here; a copy to another host would be at a path of the first one.
+            # All files are on one machine here; a copy to another host would have a path of the
+            # first one.
             return
         to = self.random.choice([each for each in self.world.HOSTS if each != host])
         self._task("instance_migrate", instances=[name], host=to, timeout=1, force=True, shutdown_timeout=1)
@@ -131,12 +135,12 @@ class Person:
 
 
 def size_of(path):
-    """The virtual size in bytes."""
+    """Return the virtual size in bytes."""
     return json.loads(subprocess.run(["qemu-img", "info", "--output=json", path], check=True, capture_output=True).stdout)["virtual-size"]
 
 
 def listed(operation):
-    """dict pool -> dict instance -> GiB, as the image files in the folders say."""
+    """Return dict pool -> dict instance -> GiB, from the image files in the folders."""
     found = {}
     for pool, folder in operation.folders.items():
         for entry in os.scandir(folder):
@@ -148,7 +152,7 @@ def listed(operation):
 
 
 def held(world):
-    """The same as the store has it."""
+    """Return the same from the store."""
     allocations, providers, classes, consumers = tables.allocations, tables.resource_providers, tables.resource_classes, tables.consumers
     query = (
         sa.select(providers.c.name, classes.c.name, consumers.c.uuid, allocations.c.used)
@@ -161,7 +165,7 @@ def held(world):
     found = {}
     with Store.open(world.url).read() as connection:
         for provider, _dummy, uuid, used in connection.execute(query):
-            # The storage of instances_path is counted by the class DISK_GB, that of pools by classes of their own.
+            # The class DISK_GB counts the storage of instances_path; each pool has another class.
             pool = next((each for each in (*world.HOSTS, "fast") if provider in (f"pool/{each}", f"{each}_pool_local")), "disks")
             found.setdefault(pool, {})[names[uuid]] = used
     return found

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Moves of disks that are not complete, and what other operations do with their instances."""
+"""Moves of disks that are not complete, and other operations on their instances."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 @pytest.fixture
 def copying(monkeypatch):
-    """(Operation, world) with a copy that libvirt does not complete, whose run was killed."""
+    """Yield (operation, world) with a copy that libvirt does not complete, after a kill of its run."""
     monkeypatch.setattr(disk_move, "STEP", 0)
     operation = OPERATIONS["move disk"]()
     with world_of(operation) as world:
@@ -97,7 +97,8 @@ def test_wrong_options_are_refused(copying):
 
 @pytest.mark.parametrize("task_state", [orders.MOVING_DISK, orders.SWITCHING_DISK])
 def test_c1_the_host_of_the_move_is_dead(task_state):
-    """Until the guest is switched over its old file has all its data. In that second it is not known which of the two has them."""
+    """Until the switch of the guest its old file has all its data. During the switch it is not
+    known which of the two files has them."""
     operation = OPERATIONS["evacuate"]()
     with world_of(operation) as world:
         with Store.open(world.url).write() as connection:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A recorded stage is no state: what a run goes on with is read, and a step whose effect is gone is not believed."""
+"""A recorded stage is no state: a run reads the state before it continues, and repeats a step
+without an effect."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def test_b4_a_resize_that_was_undone_by_hand_is_not_confirmed():
             AnsibleActionFail, match="has the size of before, .* so it is not confirmed. Nothing was done. Run .*instance_resize"
         ):
             Run(world).task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, ending="confirm")
-        # The same command once more carries it out.
+        # The repeated command carries it out.
         operation.run(Run(world))
         operation.check(world)
         world.check_end()

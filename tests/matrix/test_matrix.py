@@ -1,14 +1,15 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fault matrix, simulated: operations x faults x moments. Each cell is a world of its own.
+"""The fault matrix, simulated: operations x faults x moments. Each cell is a separate world.
 
-A cell carries out an operation, lets a fault happen at one moment of it, mends the world as an operator would, and
-gives the command again. At every step no instance runs twice and no file that a domain needs is gone or another; at the
-end room is held where instances are, and no order, claim, lease, migration or part file is left.
+A cell carries out an operation, lets a fault happen at one moment of it, repairs the world as an
+operator would, and repeats the command. At every step no instance runs twice, and no file that a
+domain needs is missing or changed. At the end room is held on the hosts of the instances, and no
+order, claim, lease, migration or part file is left.
 
-The moments are those that the operation passes when nothing fails: a write or a call more is a row more. ``--one-in 20``
-tries a fixed sample; how many cells were tried is in pytest's last lines.
+The moments are the moments of an operation without a fault: one more write or call is one more row.
+``--one-in 20`` tries a fixed sample; pytest's last lines have the number of cells.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 @functools.cache
 def moments_of(name):
-    """The moments that an operation passes when nothing fails."""
+    """Return the moments of an operation without a fault."""
     operation = OPERATIONS[name]()
     with world_of(operation) as world:
         run = Run(world)
@@ -41,7 +42,7 @@ def moments_of(name):
 
 
 def cells():
-    """(operation, fault, moment) of every cell."""
+    """Return (operation, fault, moment) of every cell."""
     return [
         (name, fault, moment)
         for name in OPERATIONS
@@ -55,13 +56,13 @@ CELLS = cells()
 
 
 def test_the_matrix_is_large_enough():
-    """It grows with each operation and each fault."""
+    """The matrix grows with each operation and each fault."""
     assert len(CELLS) >= 800
     assert {name for name, dummy, dummy in CELLS} == set(OPERATIONS) and {fault for dummy, fault, dummy in CELLS} == set(FAULTS)
 
 
 def test_a_dead_host_ends_what_was_begun_with_a_device():
-    """Its instance is evacuated, although the run that attached a disk to it was cut off."""
+    """Its instance is evacuated, although the run that attached a disk to it was killed."""
     operation = OPERATIONS["evacuate"]()
     with world_of(operation) as world:
         with Store.open(world.url).write() as connection:
@@ -85,7 +86,8 @@ def test_a_dead_host_ends_what_was_begun_with_a_snapshot():
 
 
 def pytest_generate_tests(metafunc):
-    """The cells of the sample alone: to make a test of each and then leave it out takes as long as the sample."""
+    """Only the cells of the sample are tests: a test for each cell that is then left out takes as
+    long as the sample."""
     if metafunc.function is test_cell:
         share = metafunc.config.getoption("one_in")
         ids = {", ".join(cell): cell for cell in CELLS}
@@ -100,10 +102,10 @@ def test_cell(name, fault, moment):
         try:
             operation.run(Run(world, happens, late=happens.late))
         except (*FAILURES, Killed, TimedOut):
-            # That the run fails, or ends, is the fault's doing; what counts is what it leaves.
+            # The fault decides if the run fails; only its result counts.
             pass
         assert happens.happened, f"the run did not pass: {moment}"
-        # Whatever ended the run, it has ended, and so has its process.
+        # The run has ended in any case, and so has its process.
         world.dead.add("run")
         world.check_running()
         happens.mend()

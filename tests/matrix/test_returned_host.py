@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An evacuation is killed while a destination starts what it ordered, and its host comes back before anybody runs it again."""
+"""An evacuation is killed while a destination starts an instance, and its host comes back before
+the next evacuation."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ COMMANDS = {
 
 
 def killed(world, late):
-    """The first destination has begun to start the first instance."""
+    """Kill the run after the first destination has begun to start the first instance."""
 
     begun = []
 
@@ -58,7 +59,7 @@ def test_b1_no_command_ends_a_restart_that_may_still_begin(command, late):
             COMMANDS[command](run)
         world.check_running()
         assert any(f"{name}: it runs on {place}." in line for line in run.said), run.said
-        # Its old definition is gone, and the others are where they were.
+        # Its old definition is removed, and the others are unchanged.
         assert world.fleet.where()[name] == [(place, "running")]
         Run(world, name="third").task("localhost", "undrain", host="kvm1", timeout=1)
         for each in world.behind:

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The life of an instance on storage that the lab's kernel has no module for: placed, moved, drained, evacuated, deleted, by the shipped modules.
+"""The life of an instance on storage without a module in the lab's kernel: placed, moved, drained,
+evacuated, deleted, by the shipped modules.
 
-The kernel's table of mounts, the names of devices and the pools of libvirt are written here. ZFS: a file stands for each volume's device.
+The test writes the kernel's table of mounts, the names of devices and the pools of libvirt. ZFS: a
+file takes the place of each volume's device.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Life:
         self.world, self.uuid = world, None
 
     def place(self, *disks):
-        """As the role place does it; the host where it was built."""
+        """Place it as the role place does; return its host."""
         run, world = Run(self.world), self.world
         (found,) = run.task("localhost", "_definitions", instances=[{"name": "web", "memory_mb": 64, "disks": list(disks)}])["instances"]
         (selection,) = run.task("localhost", "_schedule", requests=[found["request"]])["selections"]
@@ -53,12 +55,12 @@ class Life:
         try:
             run.task(claim["host"], "_instance_build", uuid=self.uuid, timeout=1, **given)
         except AnsibleActionFail as problem:
-            # This fails with the same message, and with what became of the build.
+            # The second failure has the same message, and the result of the build.
             run.task(claim["host"], "_instance_build", state="settled", uuid=self.uuid, message=str(problem), timeout=1)
         return claim["host"]
 
     def host(self):
-        """The one host on which it runs."""
+        """Return the one host of the running instance."""
         (name,) = (host for host, state in self.world.fleet.where()["web"] if state == "running")
         return name
 
@@ -73,7 +75,7 @@ class Life:
         return [name for name in self.world.HOSTS if name != self.host()]
 
     def goes_everywhere(self):
-        """It is moved, drained and evacuated."""
+        """Move, drain and evacuate it."""
         first = self.host()
         second = self.others()[0]
         self.move(second)
@@ -92,7 +94,7 @@ class Life:
         Run(self.world).task("localhost", "drain", host=[host], max_wait=2, shutdown_timeout=1)
 
     def evacuate(self, host):
-        """Its power is off, and a person evacuates it."""
+        """Cut the power of its host, and evacuate the host as a person does."""
         self.world.fleet.hosts[host].power_off()
         with contextlib.suppress(AnsibleActionFail):
             self.world.discover()
@@ -109,7 +111,7 @@ class Life:
 
 
 def _element(disk):
-    """The disk in a domain, as the template of the role place writes it."""
+    """Return the disk in a domain, as the template of the role place writes it."""
     source = disk["source"]
     if source:
         kind, place, name = source["type"], f"dev='{source['dev']}'", f"<alias name='ua-drover-attached-source-{disk['target']}'/>"
@@ -122,7 +124,7 @@ def _element(disk):
 
 
 class Empty(Operation):
-    """Three hosts, and an instance that stays on one of them."""
+    """Return three hosts, and an instance that stays on one of them."""
 
     def prepare(self, world):
         world.instance("beside", "kvm3")
@@ -161,7 +163,7 @@ def test_files_on_a_mounted_network_or_cluster_file_system(world, tmp_path, monk
     numbers = [os.stat(path).st_ino for path in paths]
     life.goes_everywhere()
     assert life.disks() == paths and [os.stat(path).st_ino for path in paths] == numbers
-    # A clone on another host needs the second one.
+    # A clone on another host needs the second image.
     clone = qemu_img(os.path.join(world.disks, "clone.qcow2"), backing=paths[1])
     world.fleet.hosts[life.others()[0]].define("clone", uuid_of("clone"), disks=[clone])
     world.discover()
@@ -173,7 +175,7 @@ def test_files_on_a_mounted_network_or_cluster_file_system(world, tmp_path, monk
 
 @pytest.mark.parametrize("name", ["naa.600140500000a1b2c3d4000000000001", "LVM-q3pX0tUJ@naa.600140500000a1b2c3d4000000000001"])
 def test_a_device_of_a_san_and_a_logical_volume_on_one(world, monkeypatch, name):
-    """All hosts show the device with one name, and it is never the instance's own."""
+    """All hosts show the device with one name, and it never belongs to the instance alone."""
     if not world.folder.startswith("/dev/"):
         pytest.skip("a file stands for the device, below /dev/shm, and this machine has none")
     path = os.path.join(world.folder, "device")
@@ -195,7 +197,7 @@ def test_a_device_of_a_san_and_a_logical_volume_on_one(world, monkeypatch, name)
 
 
 class Fast(Empty):
-    """The folder of a pool that counts for itself."""
+    """Make the folder of a pool that counts separately."""
 
     def prepare(self, world):
         super().prepare(world)
@@ -209,7 +211,8 @@ class Fast(Empty):
 
 
 def test_discovery_counts_each_disk_as_place_did():
-    """A file in the folder of a pool counts there, so a definition that says nothing of the pool, or the wrong one, is refused."""
+    """A file in the folder of a pool counts there, so a definition without the pool, or with
+    another one, is refused."""
     operation = Fast()
     with world_of(operation) as world:
         life = Life(world)
@@ -238,7 +241,8 @@ def test_discovery_counts_each_disk_as_place_did():
 
 
 class Zfs(Empty):
-    """kvm1 has a pool of ZFS; kvm2 gets one of the same name and path when ``elsewhere`` is called."""
+    """Make a pool of ZFS on kvm1; a call of ``elsewhere`` makes one of the same name and path on
+    kvm2."""
 
     def prepare(self, world):
         super().prepare(world)
@@ -317,7 +321,7 @@ def test_a_drain_names_a_volume_of_zfs_that_no_other_host_has_a_pool_for(zfs):
 
 
 def test_an_evacuation_restarts_no_instance_on_a_volume_of_zfs(zfs):
-    """Only the dead host has it, although another one has a pool of its name."""
+    """Only the dead host has it, although another host has a pool with its name."""
     operation, world, life = zfs
     path = placed(*zfs)
     operation.elsewhere(world)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A storage pool without files on a simulated host. What makes or removes its volumes is a moment at which a fault can happen."""
+"""A storage pool without files on a simulated host. A fault can happen at each call that makes or
+removes a volume."""
 
 from __future__ import annotations
 
@@ -25,10 +26,11 @@ class _Volumes(Faraway):
 
 
 def give(fleet, host, name, folder, shared, root=""):
-    """Give a host a pool of ZFS whose devices are files.
+    """Give a host a pool of ZFS; its devices are files.
 
-    :param folder: of its volumes.
-    :param shared: a folder above it, whose files have the same paths on the machine of the tests; None where all are below root.
+    :param folder: folder of its volumes.
+    :param shared: a folder above it with the same paths on the machine of the tests; None if all
+        files are below root.
     """
     found = fleet.hosts[host]
     storage, connection = _Volumes(fleet, found, shared, root), found.connection

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A small fleet, its store and the runs of commands on it, for the cells of the fault matrix.
 
-What runs is what ships: the action plugins on the controller and the modules on the hypervisors, which are
-libvirt's test driver (tests/unit/hypervisors.py). A run passes moments: before, in and after each write of the store,
-and before, in and after each call of a module. At one of them a fault may happen.
+The runs use the shipped code: the action plugins on the controller and the modules on the
+hypervisors, which are libvirt's test driver (tests/unit/hypervisors.py). A run passes moments:
+before, in and after each write of the store, and before, in and after each call of a module. A
+fault may happen at one of them.
 """
 
 from __future__ import annotations
@@ -40,30 +41,31 @@ from ansible_collections.drover.compute.tests.unit.action import running
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
-#: The run that a thread of the controller belongs to.
+#: The run of a thread of the controller.
 RUN = contextvars.ContextVar("run")
-#: The call of a module that a thread belongs to.
+#: The call of a module of a thread.
 MODULE = contextvars.ContextVar("module")
-#: Seconds that a thread waits for another one before something is wrong.
+#: Seconds that a thread waits for another one before the test fails.
 PATIENCE = 20
-#: A folder in memory: the store's file is synced at every step.
+#: A folder in memory, because the store's file is synced at every step.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class Killed(BaseException):
-    """The run ends here, as by kill -9: nothing of it is caught or tidied up."""
+    """The end of the run, as by kill -9: it catches nothing and cleans nothing up."""
 
 
 class TimedOut(BaseException):
-    """Ansible's time limit for a task: the task ends where it is, and the play goes on with its rescue."""
+    """Ansible's time limit for a task: the task ends at once, and the play continues with its
+    rescue."""
 
 
 class Violation(BaseException):
-    """What must never be."""
+    """A state that must never happen."""
 
 
 class Moments:
-    """Counts the moments that a run passes, and lets a fault happen at one of them.
+    """A counter of the moments of a run; it lets a fault happen at one of them.
 
     :param fault: a function (name of the moment) that is called at each; it may raise.
     """
@@ -77,7 +79,7 @@ class Moments:
 
 
 class WatchedStore:
-    """A store whose writes are moments. It is a file."""
+    """A store in a file; its writes are moments."""
 
     server = None
 
@@ -104,9 +106,10 @@ class WatchedStore:
 class Run:
     """One run of a command by a controller.
 
-    :param fault: what may happen at its moments, see Moments.
-    :param name: the process that leases know it by.
-    :param late: a module that the run leaves behind goes on when somebody waits for it, not at once.
+    :param fault: function for its moments, see Moments.
+    :param name: name of the process in leases.
+    :param late: True if an abandoned module continues when another thread waits for it, False if it
+        continues at once.
     """
 
     def __init__(self, world, fault=None, name="run", url=None, late=False):
@@ -115,7 +118,7 @@ class Run:
         self.url, self.calls, self.said = url or world.url, 0, []
 
     def task(self, where, what, /, **args):
-        """Run a module or an action at a host; returns its result.
+        """Run a module or an action at a host; return its result.
 
         :raises AnsibleActionFail: as the plugin does.
         """
@@ -127,7 +130,8 @@ class Run:
 
 
 class Behind:
-    """A module that goes on after its controller has given it up: at once, or when somebody waits for it."""
+    """A module that continues after its controller has abandoned it: at once, or when a thread
+    waits for it."""
 
     def __init__(self, late):
         self.late, self.go, self.ended = late, threading.Event(), threading.Event()
@@ -135,7 +139,7 @@ class Behind:
             self.go.set()
 
     def wait(self):
-        """Let it go on, and wait until it has ended."""
+        """Let it continue, and wait for its end."""
         self.go.set()
         if not self.ended.wait(PATIENCE):
             raise Violation("a module that was left behind does not end")
@@ -144,7 +148,7 @@ class Behind:
 class World:
     """Hosts kvm1 to kvm3, a store that has read them, and instances on shared storage.
 
-    :param folder: for the files of this world alone.
+    :param folder: folder for the files of this world alone.
     :param patch: pytest's monkeypatch.
     :param prepared: the file of an empty store.
     """
@@ -160,15 +164,16 @@ class World:
         shutil.copyfile(prepared, self.path)
         self.url = f"sqlite:///{self.path}"
         self.names, self.contents, self.behind, self.dead = {}, {}, [], set()
-        #: Images of Ceph instead of files, that instances have: dict uuid -> images. None: the disks are files.
+        #: Images of Ceph instead of files: dict uuid of an instance -> images. None: the disks are
+        #: files.
         self.images = None
-        #: Names that may run twice, as a store made one of them that does not know of the other.
+        #: Names that may run twice, because a store without the first made the second.
         self.by_hand = set()
-        #: Uuids of what a person removed: their room is held until somebody says what is to become of it.
+        #: Uuids of instances that a person removed: their room is held until a person decides.
         self.removed = set()
         #: Other names in the inventory: dict name -> host.
         self.aliases = {}
-        #: Seconds that the clocks of the machine of the controllers, and of the store, are ahead.
+        #: Seconds that the clocks of the controllers' machine, and of the store, are ahead.
         self.ahead = 0
         self.fleet.variables.update(drover_instances_path=self.disks, drover_cpu_allocation_ratio=4.0)
         hypervisors.connect_actions(self.fleet, patch)
@@ -188,7 +193,7 @@ class World:
         lock = migration_record.Records.lock
 
         def locked(records, uuid, patience=0.0):
-            # Whoever waits for a domain lets the module go on that has it.
+            # A thread that waits for a domain lets the module with this domain continue.
             for each in self.behind:
                 each.go.set()
             return lock(records, uuid, patience)
@@ -200,10 +205,10 @@ class World:
             each.wait()
         self.fleet.close()
 
-    # What is there before anything begins
+    # The fleet before an operation
 
     def instance(self, name, host, state="running"):
-        """An instance with a disk on the storage that all hosts see."""
+        """Make an instance with a disk on the storage that all hosts see."""
         disk = self.disk(name) if self.images is None else f"vms/{name}"
         if self.images is not None:
             self.images[uuid_of(name)] = [disk]
@@ -211,7 +216,7 @@ class World:
         self.names[uuid_of(name)] = name
 
     def use_ceph(self):
-        """Disks are images of Ceph from here on: nothing copies, makes or removes one."""
+        """Make the disks images of Ceph from here on: no operation copies, makes or removes one."""
         self.images = {}
 
         def never(*dummy):
@@ -222,36 +227,36 @@ class World:
                 self._patch.setattr(kind, name, never)
 
     def foreign_language(self):
-        """Let the words of libvirt be those of a language that no code of ours knows."""
+        """Let libvirt's messages be in a language that our code does not know."""
         self._patch.setattr(libvirt.libvirtError, "__str__", lambda error: "Vorgang fehlgeschlagen")
         self._patch.setattr(libvirt.libvirtError, "get_error_message", lambda error: "Vorgang fehlgeschlagen")
 
     def share(self):
-        """Declare that the disks are on storage which all hosts see."""
+        """Declare that the disks are on storage that all hosts see."""
         pool = f"<pool type='dir'><name>shared</name><target><path>{self.disks}</path></target></pool>"
         for host in self.fleet.hosts.values():
             host.connection.storagePoolDefineXML(pool).create()
         self.fleet.variables["drover_shared_pools"] = ["shared"]
 
     def disk(self, name):
-        """A disk that somebody needs."""
+        """Make a disk that an instance needs."""
         path = os.path.join(self.disks, f"{name}.qcow2")
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, "1M"], check=True)
         self.keep(path)
         return path
 
     def keep(self, path):
-        """Remember what is in a file."""
+        """Record the content of a file."""
         self.contents[path] = _digest(path)
 
     def discover(self, url=None):
-        """Read the hosts, each as discovery does."""
+        """Read the hosts, each as a discovery does."""
         run = Run(self, name="discovery", url=url)
         for name in (*self.HOSTS, *self.aliases):
             with contextlib.suppress(AnsibleActionFail, AnsibleConnectionFailure):
                 run.task(name, "compute_node")
 
-    # How a module is run
+    # The run of a module
 
     def _run(self, name, module, arguments, check_mode=False, diff=False, environment=()):
         run = RUN.get(None)
@@ -274,7 +279,7 @@ class World:
             raise AnsibleConnectionFailure(f"ssh: connect to host {host.name} port 22: Connection timed out")
 
     def _carry_out(self, run, host, given, call):
-        """Run a module in a thread of its own, so that the controller can leave it behind."""
+        """Run a module in a separate thread, so that the controller can abandon it."""
         results, problem, changes = [], [], [0]
         news, me = threading.Event(), object()
 
@@ -284,7 +289,7 @@ class World:
                 try:
                     run.moments(f"in {call}, change {changes[0]} ({method} on {there})")
                 except (Killed, TimedOut, AnsibleConnectionFailure) as given_up:
-                    # The controller is gone; the module goes on.
+                    # The controller is killed; the module continues.
                     behind = Behind(run.late)
                     self.behind.append(behind)
                     problem.append((given_up, behind))
@@ -318,10 +323,11 @@ class World:
         thread.join()
         return results[0]
 
-    # What must hold
+    # Conditions that must be true
 
     def _check_images(self, domain):
-        """A domain has the images that its instance had, running and at its next start, and no file."""
+        """Check that a domain has the images of its instance, running and at its next start, and no
+        file."""
         for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
             found, known = hypervisors.disks_of(domain, flags), self.images.get(domain.UUIDString())
             if known is not None and found != known:
@@ -330,7 +336,8 @@ class World:
             raise Violation(f"{files} were made")
 
     def check_running(self):
-        """No instance, and no definition, runs twice; no two definitions of a host have one CPU; whatever a domain needs is there as it was."""
+        """Check that no instance and no definition runs twice, that no two definitions of a host
+        have one CPU, and that every file of a domain is unchanged."""
         names = {}
         for host in self.fleet.hosts.values():
             users = {}
@@ -355,19 +362,19 @@ class World:
                 raise Violation(f"the content of {path} is another one")
 
     def check_end(self):
-        """Afterwards: room is held where instances are, and nothing is left behind."""
+        """Check the end: room is held on the hosts of the instances, and nothing else is left."""
         self.check_running()
         places = {}
         for name, host in self.fleet.hosts.items():
             for uuid in host.domains():
                 places.setdefault(uuid, []).append(name)
-        # That a pool is held too is of no host.
+        # An allocation of a pool belongs to no host.
         held = {
             uuid: sorted(host for host in hosts if host is not None)
             for uuid, hosts in fleets.holdings(self.url).items()
             if uuid in places or uuid not in self.removed
         }
-        # One that is shut off may be defined twice, by a person who moved it at the same time.
+        # A domain that is off may be defined twice, by a person who moved it at the same time.
         if set(held) != set(places) or any(len(hosts) != 1 or hosts[0] not in places[uuid] for uuid, hosts in held.items()):
             raise Violation(f"room is held {held}, and instances are {places}")
         with Store.open(self.url).read() as connection:
@@ -388,7 +395,7 @@ class World:
             raise Violation(f"part files are left: {odd}")
 
 
-#: What all engines share: statements are compiled once for all worlds, and not once for each.
+#: All engines share these: statements are compiled once for all worlds.
 _COMPILED = {}
 _make_engine = engine._engine
 
@@ -396,7 +403,7 @@ _make_engine = engine._engine
 def _engine_of_all_worlds(url, in_memory):
     made = _make_engine(url, in_memory)
     if not _COMPILED:
-        # The dialect learns at its first connection what it is connected to.
+        # At its first connection the dialect reads the facts of the database.
         made.connect().close()
         _COMPILED.update(dialect=made.dialect, _compiled_cache=made._compiled_cache)
     made.dialect, made._compiled_cache = _COMPILED["dialect"], _COMPILED["_compiled_cache"]
@@ -404,7 +411,7 @@ def _engine_of_all_worlds(url, in_memory):
 
 
 class _Actor:
-    """A run, as leases know it."""
+    """Return the actor of a run in leases."""
 
     def __init__(self, name, dead):
         self.holder = self.process = name
@@ -424,7 +431,7 @@ FAILURES = (AnsibleActionFail, DroverError, AnsibleConnectionFailure)
 
 @contextlib.contextmanager
 def world_of(operation):
-    """A world in which an operation can begin."""
+    """Yield a world for the begin of an operation."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder, pytest.MonkeyPatch.context() as patch:
         world = World(folder, patch, prepared())
         try:
@@ -436,7 +443,7 @@ def world_of(operation):
 
 @functools.cache
 def prepared():
-    """The file of an empty store."""
+    """Return the file of an empty store."""
     path = os.path.join(tempfile.mkdtemp(dir=MEMORY), "empty.db")
     Store.open(f"sqlite:///{path}").upgrade()
     return path

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is made of the tables of a definitions file: its page, its JSON Schema, and the text of ansible-doc."""
+"""The outputs from the tables of a definitions file: its page, its JSON Schema, and the text of
+ansible-doc."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ import yaml
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import fields, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import Field, Table
 
-#: Where editors find the schema. It is docs/definitions.schema.json of the collection.
+#: The place of the schema for editors. It is docs/definitions.schema.json of the collection.
 URL = "https://raw.githubusercontent.com/drover-compute/drover.compute/main/docs/definitions.schema.json"
-#: The line at the head of a definitions file by which editors know the schema.
+#: The line at the head of a definitions file with the schema for editors.
 COMMENT = f"# yaml-language-server: $schema={URL}"
 _COPYRIGHT = (
     "Copyright (c) 2026, The drover.compute authors",
     "GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)",
-    # Not one word, or a reader of licences would take it for that of this file.
+    # Two words, because a reader of licences would take one word as the licence of this file.
     "SPDX-License-" + "Identifier: GPL-3.0-or-later",
 )
 
@@ -136,7 +137,7 @@ def _row(key: str, field: Field) -> str:
 
 
 def _value(field: Field) -> str:
-    """Return what a value is, for people."""
+    """Return the description of a value, for people."""
     if field.choices:
         return ", ".join(f"`{choice}`" for choice in field.choices)
     words = " or ".join(_KINDS[kind] for kind in field.kinds)
@@ -163,9 +164,10 @@ def schema() -> str:
 
 
 def fragment() -> str:
-    """Return the documentation fragment for what reads definitions.
+    """Return the documentation fragment for the plugins that read definitions.
 
-    The keys are texts and no suboptions: Ansible would refuse values by suboptions in its own words, without the line of the file.
+    The keys are texts and no suboptions: Ansible would refuse values of suboptions with its own
+    message, without the line of the file.
     """
     path = [
         "A YAML file with definitions. A relative path is relative to the folder in which the playbook is started, else to the "

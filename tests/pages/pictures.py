@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The two pictures of the README: a drain in a terminal (SVG), and the report in a browser (PNG).
 
-The picture of the report keeps the checksum of the page that it shows, so that a test without a browser sees whether it is still the page.
+The picture of the report keeps the checksum of its page, so a test without a browser can check that
+the page is unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 
 FOLDER = examples.ROOT / "docs" / "pictures"
 DRAIN, REPORT = FOLDER / "drain.svg", FOLDER / "report.png"
-#: When the fleet of the report was read, in seconds since 1970: 2027-01-15 08:00 UTC.
+#: The time of the reading of the report's fleet, in seconds since 1970: 2027-01-15 08:00 UTC.
 AT = 1_800_000_000.0
 DAY = 86400
 #: The part of the page that is in the picture, in pixels.
@@ -126,7 +127,7 @@ def _fleet(url: str) -> None:
 def photograph(browser: object, target: pathlib.Path = REPORT) -> None:
     """Write the picture of the report.
 
-    :param browser: of tests.unit.report.browser.
+    :param browser: object of tests.unit.report.browser.
     """
     shown = page()
     with tempfile.TemporaryDirectory(prefix="drover-pages_") as folder:
@@ -139,7 +140,7 @@ def photograph(browser: object, target: pathlib.Path = REPORT) -> None:
         picture = pathlib.Path(folder, "report.png")
         browser.view_of_window(picture)
         data = picture.read_bytes()
-    # Behind the head of the file, which has 8 bytes, and the first chunk, which has 25.
+    # The place after the head of the file, which has 8 bytes, and the first chunk, which has 25.
     target.write_bytes(data[:33] + _chunk(b"tEXt", KEY + b"\0" + hashlib.sha256(shown).hexdigest().encode("ascii")) + data[33:])
 
 

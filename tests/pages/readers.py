@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables that each playbook reads, found in its tasks and in the roles and plugins that they use.
+"""The variables that each playbook reads, found in its tasks and in the roles and plugins that they
+use.
 
-A name in a task, an option of a role, and a variable of a plugin count. A variable that a task sets for what it includes does not.
+A name in a task, an option of a role, and a variable of a plugin count. A variable that a task sets
+for its included tasks does not.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _PLUGIN = re.compile(r"(?<![\w.])drover\.compute\.(\w+)")
 _TASKS = tuple(f"ansible.builtin.{name}_tasks" for name in ("include", "import"))
 _INCLUDED_ROLE = tuple(f"ansible.builtin.{name}_role" for name in ("include", "import"))
 _EXPRESSION = re.compile(r"{{.*?}}|{%.*?%}", re.S)
-#: Keys whose value is an expression without braces.
+#: Keys with a value that is an expression without braces.
 _BARE = {"when", "until", "that", "changed_when", "failed_when"}
 #: Modules that read variables of hosts by their names; the others of the engine name them in messages.
 _READERS = (
@@ -40,11 +42,11 @@ _READERS = (
 )
 
 
-#: Variables that name task files of a user, and what these may include.
+#: Variables that name task files of a user, and the files that these may include.
 _FILES_OF_USERS = {"drover_before_drain": ("drain", "backup"), "drover_rolling_hooks": ("drain", "backup")}
 
 
-#: Actions that write nothing to the store, beside those that end in _info.
+#: Actions that write nothing to the store, beside the actions with a name that ends in _info.
 _READ_ONLY = {"show", "report", "metrics", "simulate", "_notice", "_host_check", "_host_findings", "_bmc_power", "_silent_host"}
 
 
@@ -63,12 +65,13 @@ def of_playbook(name: str) -> frozenset[str]:
 
 @functools.cache
 def of_hosts() -> frozenset[str]:
-    """Return the variables that say what a host is: those of the module that reads it."""
+    """Return the variables that describe a host: the variables of the module that reads it."""
     return _of_plugin("compute_node") & known_variables.KNOWN - {f"{known_variables.PREFIX}store_url"}
 
 
 class _Scope(NamedTuple):
-    """Where tasks are: the folder that paths of task files begin in, and the variables that the tasks which include them set."""
+    """The place of tasks: the start folder for the paths of their task files, and the variables
+    from the tasks that include them."""
 
     folder: pathlib.Path
     given: frozenset[str] = frozenset()
@@ -90,12 +93,13 @@ def _of(data: Any, scope: _Scope, bare: bool = False) -> Iterator[str]:
                 yield from _of_file(inner, value["file"] if isinstance(value, dict) else value)
             elif key in _INCLUDED_ROLE:
                 name, entry = value["name"].rpartition(".")[2], value.get("tasks_from", "main")
-                # What a role says of its options is for those who use it; a role that it includes itself gets them from there.
+                # A role's options are for its users; an including role sets them itself.
                 yield from set(_declared(name, entry) if ROLES not in scope.folder.parents else ()) - inner.given
                 yield from _of_file(_Scope(ROLES / name / "tasks", inner.given), f"{entry}.yml")
             else:
                 yield from _of_plugins(str(key))
-                # What a task sets may be of a value that it got itself: drover_host: "{{ drover_host }}".
+                # A task may set a variable from the same variable that it got: drover_host: "{{
+                # drover_host }}".
                 yield from _of(value, scope if key == "vars" else inner, key in _BARE)
     elif isinstance(data, str):
         for text in [data] if bare else _EXPRESSION.findall(data):
@@ -163,7 +167,7 @@ def _declared(role: str, entry: str) -> Iterator[str]:
 
 def _of_plugins(text: str) -> Iterator[str]:
     for name in _PLUGIN.findall(text):
-        # It looks at all variables, and takes none.
+        # The module reads the names of all variables, and uses no value.
         if name != "_variables":
             yield from _of_plugin(name)
 
@@ -184,9 +188,9 @@ def _of_plugin(name: str) -> frozenset[str]:
             if kind != "filter":
                 found.add(f"{known_variables.PREFIX}store_url")
             if isinstance(plugin, type) and issubclass(plugin, ConductorAction):
-                # It reads hosts, each with the variables that say what the host is.
+                # It reads hosts, each with the variables that describe the host.
                 found |= _of_plugin("compute_node")
-            # What writes to the store writes down why.
+            # An action that writes to the store records the reason.
             if kind == "action" and not (name.endswith("_info") or name in _READ_ONLY):
                 found.add(f"{known_variables.PREFIX}reason")
     return frozenset(found)
@@ -194,7 +198,8 @@ def _of_plugin(name: str) -> frozenset[str]:
 
 @functools.cache
 def _constants(module: str) -> set[str]:
-    """Return the names that a module of ours and all that it imports look up in the variables of hosts."""
+    """Return the names that a module of ours, with all its imports, reads from the variables of
+    hosts."""
     found, seen, left = set(), set(), [module]
     while left:
         name = left.pop()
@@ -226,5 +231,5 @@ def _spec(name: str) -> Any:
     try:
         return importlib.util.find_spec(name)
     except ModuleNotFoundError:
-        # An object of a module, which is imported from it.
+        # The name may be an object of a module instead of a module.
         return None

@@ -1,11 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The output that the pages show: what the commands print of a small fleet, without root and without hypervisors.
+"""The output in the pages: the commands' output about a small fleet, without root and without
+hypervisors.
 
-Two sources. A playbook that reads only the store runs as it is, on a store with the fleet. What needs hypervisors (a drain, an evacuation)
-runs with the real planner, conductor and store on the simulated hosts of tests/scenarios, in simulated time; the lines are those that the
-conductor shows in the terminal.
+There are two sources. A playbook that reads only the store runs unchanged, on a store with the
+fleet. A playbook that needs hypervisors (a drain, an evacuation) runs with the real planner,
+conductor and store on the simulated hosts of tests/scenarios, in simulated time; its lines are the
+conductor's lines in the terminal.
 """
 
 from __future__ import annotations
@@ -80,7 +82,8 @@ WIDTH = "160"
 
 @contextlib.contextmanager
 def store(*commands, **more):
-    """A folder with an inventory and the fleet in a store; ``commands`` have run there. Yields a function that runs one and returns its output."""
+    """Make a folder with an inventory and the fleet in a store, and run ``commands`` in it. Yield a
+    function that runs a command and returns its output."""
     # An underline, see surroundings._home().
     with tempfile.TemporaryDirectory(prefix="drover-pages_") as name:
         folder = pathlib.Path(name)
@@ -108,9 +111,10 @@ OF_ANSIBLE = re.compile(
 
 
 def shown(output):
-    """What a person is meant to read of the output of a playbook: without Ansible's own lines about plays, tasks and hosts."""
+    """Return the part of a playbook's output that a person reads: without Ansible's own lines about
+    plays, tasks and hosts."""
     lines = []
-    # After an error come the lines of the task's file.
+    # After an error there are lines of the task's file.
     output = re.sub(r"^\[ERROR\]: Task failed: (.*\n)Origin: (?:.*\n)*?(?=fatal: )", r"ERROR: \1", output, flags=re.M)
     for line in output.splitlines():
         text = re.fullmatch(r'\s*(?:"msg": )?("(?:[^"\\]|\\.)*"),?', line)
@@ -127,7 +131,8 @@ def playbook(name, *words, before=None, **more):
 
 
 def broken(connection):
-    """An instance without its allocations, and one that no host shows any more."""
+    """Return the lines of an audit: an instance without its allocations, and one that no host
+    shows."""
     consumer = sa.select(tables.consumers.c.id).where(tables.consumers.c.uuid == fleets.uuid_of("web3"))
     connection.execute(sa.delete(tables.allocations).where(tables.allocations.c.consumer_id.in_(consumer)))
 
@@ -136,21 +141,21 @@ SMALL = ("ansible", "localhost", "-m", "drover.compute.flavor", "-a", "name=smal
 
 
 def flavors():
-    """How many of a flavor fit."""
+    """Return the number of instances of each flavor that fit."""
     with store(SMALL) as run:
         return run("ansible-playbook", "drover.compute.capacity")
 
 
 def what_if(*changes):
-    """What changes would do."""
+    """Return the effects of changes."""
     with store(SMALL) as run:
         return run("ansible-playbook", "drover.compute.simulate", "-e", json.dumps({"drover_changes": changes}))
 
 
 def no_valid_host(request):
-    """The scheduler's answer to a request that fits nowhere.
+    """Return the scheduler's answer to a request without a valid host.
 
-    :param request: as JSON.
+    :param request: the request as JSON.
     """
     words = ("-a", f"msg={{{{ query('drover.compute.schedule', {request}) }}}}")
     licence = ("ansible", "localhost", "-m", "drover.compute.resource_class", "-a", "name=CUSTOM_LICENSE")
@@ -160,14 +165,14 @@ def no_valid_host(request):
 
 
 def power():
-    """The power of a host that is a domain of libvirt's test driver."""
+    """Return the power of a host that is a domain of libvirt's test driver."""
     host = {"drover_power_driver": "libvirt", "drover_power_address": "test:///default", "drover_power_domain": "test"}
     with store() as run:
         return run("ansible-playbook", "drover.compute.power", "-e", "drover_host=kvm1", "-e", json.dumps(host))
 
 
 def new_store():
-    """The answer of the module store to a new user, who has none."""
+    """Return the answer of the module store to a new user, who has no store."""
     with tempfile.TemporaryDirectory(prefix="drover-pages_") as name:
         folder = pathlib.Path(name)
         examples.inventory(folder)
@@ -179,7 +184,7 @@ def new_store():
 
 
 class Watched(Scenario):
-    """A scenario whose lines are kept, as (seconds, line)."""
+    """A scenario that keeps its lines, as (seconds, line)."""
 
     @contextlib.contextmanager
     def run(self, *dummy, **_dummies):
@@ -193,7 +198,8 @@ class Watched(Scenario):
         yield Ports(run_store, hosts, Leasing(run_store, Actor("ansible@desk, process 4711", set()), show), show, self.clock)
 
     def do_drain(self, host, **request):
-        """Playbook drain, with drover_migration: {bandwidth_mib: 256}: the speed of the simulated network."""
+        """Run the playbook drain, with drover_migration: {bandwidth_mib: 256}: the speed of the
+        simulated network."""
         options = {"bandwidth_mib": MIB_PER_SECOND}
         limits = MigrationLimits(2)
         with self.run() as run:
@@ -206,7 +212,8 @@ class Watched(Scenario):
                 run.say(each["message"])
 
     def do_evacuate(self, host):
-        """Playbook evacuate, of a host whose power driver tells the truth; the role power has switched it off."""
+        """Run the playbook evacuate for a host with a right power driver; the role power has
+        switched the host off."""
         with self.run() as run:
             others = [name for name in sorted(self.fleet.hosts) if name != host]
             limits = fencing.Limits(down_seconds=0, quiet_seconds=0, down_percent=100)
@@ -217,7 +224,8 @@ class Watched(Scenario):
 
 
 def fleet(**changes):
-    """What tests/scenarios/*/state.yml has. ``changes``: {name of an instance: its keys}."""
+    """Return a state in the form of tests/scenarios/*/state.yml. ``changes``: {name of an instance:
+    its keys}."""
     instances = [
         {"name": name, "host": host, "vcpus": vcpus, "memory_mb": memory, "state": state, **changes.get(name, {})}
         for name, host, vcpus, memory, dummy, state in INSTANCES
@@ -226,7 +234,8 @@ def fleet(**changes):
 
 
 def simulated(*commands, data=None):
-    """Carry out commands of tests/scenarios; returns the lines of the last one, with their seconds, and its error, if it failed."""
+    """Carry out commands of tests/scenarios; return the lines of the last one, with their seconds,
+    and its error, if it failed."""
     with tempfile.TemporaryDirectory(prefix="drover-pages_") as folder, pytest.MonkeyPatch.context() as patch:
         url = f"sqlite:///{folder}/store.db"
         Store.open(url).upgrade()
@@ -244,13 +253,14 @@ def lines(*commands, data=None):
     return [line.rstrip() for dummy, line in simulated(*commands, data=data)]
 
 
-# --- what the pages show ---------------------------------------------------------------------------------
+# --- the output of the pages
+# ---------------------------------------------------------------------------
 
 #: Only one of the hosts has room for it, and that host is drained.
 TIGHT = {"db1": {"memory_mb": 49152}, "web2": {"memory_mb": 16384}, "web3": {"memory_mb": 24576}}
 DEAD = ({"power_off": "kvm1"}, {"notice": "kvm1"})
 
-#: name of an output -> a function that gives its lines.
+#: name of an output -> a function that returns its lines.
 OUTPUTS = {
     "hosts": lambda: playbook("hosts"),
     "one host": lambda: playbook("hosts", "-e", "drover_host=kvm1"),
@@ -278,5 +288,5 @@ OUTPUTS = {
 
 @functools.cache
 def output(name):
-    """The lines of an output."""
+    """Return the lines of an output."""
     return OUTPUTS[name]()

@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pages that are made of the code: all variables, all playbooks, and the list of guides for docs.ansible.com.
+"""Pages made from the code: all variables, all playbooks, and the list of guides for
+docs.ansible.com.
 
-A variable is described by the argument specification of a role, by the documentation of a plugin or of the module compute_node, or by the
-table of a page, in this order. A variable that nothing describes is an error.
+The description of a variable comes from the argument specification of a role, from the
+documentation of a plugin or of the module compute_node, or from the table of a page, in this order.
+A variable without a description is an error.
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ max_migrations_overall max_wait shutdown_timeout hooks reboot_sentinel evacuate_
 evacuate_start_seconds max_evacuations start_max_age libvirt_service domain_template server_groups definitions report
 """
 FLEET = frozenset(known_variables.PREFIX + name for name in OF_FLEET.split())
-#: Those with a meaning of their own in each role.
+#: Variables with a different meaning in each role.
 SEVERAL = frozenset({"drover_definitions", "drover_host", "drover_instances"})
-#: Facts that the collection sets, and what is not for a user.
+#: Facts that the collection sets, and names that are not for a user.
 SET_BY_US = frozenset(
     {"drover_audit", "drover_audit_data", "drover_awx_project", "drover_awx_roles", "drover_compute", "drover_rolling"}
     # The artifacts of jobs.
@@ -127,7 +129,8 @@ def _documentation(path: str) -> dict[str, Any]:
 
 
 def _options(path: str) -> dict[str, Any]:
-    """Return the options of a plugin with those of its fragments; a fragment for plugins may only add where a value comes from."""
+    """Return the options of a plugin with the options of its fragments; a fragment for plugins may
+    only add the source of a value."""
     documentation = _documentation(path)
     options = {name: dict(option) for name, option in (documentation.get("options") or {}).items()}
     for name in documentation.get("extends_documentation_fragment") or ():
@@ -188,7 +191,7 @@ def _default(option: dict[str, Any]) -> str:
 def _text(description: Any) -> str:
     """Return a description as Markdown in one line."""
     text = " ".join(description) if isinstance(description, list) else str(description or "")
-    # An option says which variable sets it; here that is the variable itself.
+    # An option names the variable that sets it; here that is the variable itself.
     text = re.sub(r"The variable C\(\w+\) sets it too\.", "", text)
     text = re.sub(r"\b(?:O|V|C|RV|E)\(([^)]*(?:\\\)[^)]*)*)\)", r"`\1`", text)
     text = re.sub(r"\b[MP]\(([\w.]+)(?:#\w+)?\)", r"`\1`", text)
@@ -225,7 +228,8 @@ def playbooks() -> str:
 
 
 def _head(source: str) -> list[str]:
-    """Return the first comment of a playbook as Markdown: sentences as they are, indented lines as commands."""
+    """Return the first comment of a playbook as Markdown: sentences unchanged, indented lines as
+    commands."""
     lines: list[str] = []
     for line in source.splitlines():
         if line.startswith("#"):
@@ -325,7 +329,7 @@ def _without_prefix(names: Iterable[str]) -> list[str]:
     return textwrap.wrap(" ".join(sorted(name.removeprefix(known_variables.PREFIX) for name in names)), 138)
 
 
-#: Each file that is made -> the function that gives its text.
+#: Each generated file -> the function that returns its text.
 PAGES = {
     DOCS / "variables.md": variables,
     DOCS / "playbooks.md": playbooks,

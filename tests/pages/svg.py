@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A terminal with some lines, as an SVG: text that scales, can be searched and is read by a screen reader."""
+"""A terminal with some lines, as an SVG: the text scales, can be searched, and a screen reader can
+read it."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ INK, PAPER, FRAME, PROMPT, GOOD = "#d7dde5", "#161b22", "#2d333b", "#7ee2a8", "#
 
 
 def terminal(lines: list[str], title: str, description: str) -> str:
-    """Draw lines; those that begin with "$ " are commands, and those that say where an instance is now are highlighted.
+    """Draw lines. Lines that begin with "$ " are commands; lines with the new host of an instance
+    are highlighted.
 
-    :param title: of the window.
-    :param description: for readers who do not see the picture.
+    :param title: title of the window.
+    :param description: text for readers who do not see the picture.
     """
     width = round(max(len(line) for line in lines) * CHARACTER + 2 * EDGE)
     height = BAR + len(lines) * LINE + EDGE
@@ -25,7 +27,7 @@ def terminal(lines: list[str], title: str, description: str) -> str:
         colour = PROMPT if line.startswith("$ ") else GOOD if " there after " in line or " is empty " in line else INK
         if line:
             place = f'x="{EDGE}" y="{BAR + (number + 1) * LINE - 4}" fill="{colour}"'
-            # The width that was reckoned with, whatever font the reader has.
+            # The computed width, for any font of the reader.
             text.append(
                 f'  <text {place} textLength="{len(line) * CHARACTER:.1f}" xml:space="preserve">{html.escape(line, quote=False)}</text>'
             )

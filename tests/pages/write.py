@@ -3,10 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring the pages up to date with the code.
 
-    write.py              the output that pages show, the lists of variables, playbooks and guides, the keys of definitions
-    write.py pictures     docs/pictures, for which Chromium is needed
+    write.py              the output that pages show, the lists of variables, playbooks and guides,
+the keys of definitions
+    write.py pictures     docs/pictures; this needs Chromium
 
-In a page the output is the block of text after a line <!-- shown: NAME -->; the names are in recorded.OUTPUTS.
+In a page the output is the block of text after a line <!-- shown: NAME -->; the names are in
+recorded.OUTPUTS.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import pathlib
 import re
 import sys
 
-# The checkout's own conftest.py makes it importable as a collection.
+# The checkout's own conftest.py makes the checkout importable as a collection.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
@@ -28,7 +30,7 @@ PAGES = [reference.ROOT / "README.md", *sorted(reference.DOCS.glob("*.md"))]
 
 
 def with_output(text: str) -> str:
-    """Return the text of a page with the output of now."""
+    """Return the text of a page with the present output."""
     return SHOWN.sub(
         lambda block: f"<!-- shown: {block.group(1)} -->\n```text\n" + "\n".join(recorded.output(block.group(1))) + "\n```", text
     )

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write a file of constraints from two of pip's reports: the versions for Python 3.11, and those for 3.12 and later.
+"""Write a file of constraints from two of pip's reports: the versions for Python 3.11, and the
+versions for 3.12 and later.
 
 Usage: pins.py REPORT-OF-3.11 REPORT-OF-NEWER > FILE
 """

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The last line of ``make demo`` and ``make test``: on what they ran, and which parts of the tests this machine could not run."""
+"""The last line of ``make demo`` and ``make test``: the system of the run, and the parts of the
+tests that this machine could not run."""
 
 from __future__ import annotations
 
