@@ -1,14 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What hosts report of themselves, and what people give in its place, checked before it is a URI, a path, a number or a key.
+"""The check of facts from hosts, and of data that people give in their place, before their use as
+URI, path, number or key.
 
-The root user of a hypervisor decides what it reports. An impossible fact of the host is a DroverError: nothing of the host is
-recorded. An impossible fact of a domain concerns that domain only: a user who may name a guest must not hide a whole host by its
-name, and a guest that is there must not count as gone. So a name is mended where it can be.
+The root user of a hypervisor controls its reports. An impossible fact of the host is a
+DroverError, and nothing of the host is recorded. An impossible fact of a domain concerns only that
+domain. A user who may name a guest must not hide a whole host by its name, and an existing guest
+must not count as gone. So a bad name is mended if possible.
 
-``tracker.node.describe()`` and ``tracker.domain.describe()`` call this for all that comes to them, and what the store gets
-of facts comes from there.
+``tracker.node.describe()`` and ``tracker.domain.describe()`` call this for all their input. The
+store gets facts only from them.
 """
 
 from __future__ import annotations
@@ -28,19 +30,19 @@ from .._common.validation import MOST, check_uuid, check_whole, is_host_name, is
 from .._records.node_fields import NODE_FIELDS, NUMBER, TEXT, NodeField
 from . import hardware_facts
 
-# The most that JSON gives back unchanged everywhere.
+# The largest number that JSON keeps everywhere.
 LARGEST = 2**63 - 1
 LONGEST_NAME, LONGEST_TEXT, LONGEST_XML = 255, 4096, 2**22
 DEEPEST = 8
-# Files that one domain uses beside its disks; those of many snapshots are some hundred.
+# The most files of one domain beside its disks; a domain with many snapshots has some hundred.
 MOST_FILES = 10_000
-#: The words of what binds a guest to its host.
+#: The words of bindings of a guest to its host.
 BINDING_WORDS = {
     "move": ("harmless", "looked_up", "off", "live", "never"),
     "evacuation": ("starts", "lost"),
     "only": ("", "running", "next_start"),
 }
-# Those of the module hypervisor_info.
+# The words of the module hypervisor_info.
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
 POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible", "unknown")
 
@@ -49,20 +51,21 @@ FILE_TYPES = ("file", "block", "dir", "volume")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+ -]{0,63}")
 _HARMLESS = re.compile(r"[ -~]*")
 _CPUS = 2**16
-# Facts that have a check of their own.
+# Facts with their own check.
 _LOOSE = ("cpu", "supported_instances")
 
 
 class Checked(dict[str, Any]):
-    """The facts of a domain that domain() has seen to be such as they must be."""
+    """The facts of a domain after the check by domain()."""
 
 
 def reported(facts: Any, where: str) -> tuple[dict[str, Any], list[str]]:
-    """What a host has just said of itself, as far as it can be used: its domains may be fewer, or have other names.
+    """Return the usable facts of a host; some domains may be left out or have other names.
 
-    :param facts: what hypervisor_info returned.
-    :returns: (the facts, with all that cannot be recorded in untold_domains; sentences about domains).
-    :raises DroverError: a fact of the host cannot be.
+    :param facts: the result of hypervisor_info.
+    :returns: (the facts, with the domains that cannot be recorded in untold_domains; sentences
+        about domains).
+    :raises DroverError: a fact of the host is impossible.
     """
     if not isinstance(facts, dict):
         raise DroverError(f"{where}: must be a mapping as hypervisor_info returns it, not {shown(facts)}.")
@@ -77,12 +80,12 @@ def reported(facts: Any, where: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def host(facts: Mapping[str, Any], where: str) -> None:
-    """See that the facts of a host, apart from its domains, are such as hypervisor_info returns.
+    """Check the facts of a host, except its domains, against the form of hypervisor_info.
 
-    What people give may have any name, and has another one where one machine has several hypervisors.
+    Data of people may have any name, and one machine with several hypervisors has several names.
 
-    :param where: whose facts, for the sentence.
-    :raises DroverError: one is not.
+    :param where: the owner of the facts, for the message.
+    :raises DroverError: a fact has another form.
     """
     text(facts, "hypervisor_hostname", where, 2 * LONGEST_NAME)
     amount(facts, "libvirt_version", where)
@@ -129,10 +132,10 @@ def host(facts: Mapping[str, Any], where: str) -> None:
 
 
 def domains(found: Iterable[Any], where: str) -> tuple[list[Checked], list[str]]:
-    """Those of a host's domains that can be recorded, with a name that can be kept.
+    """Return the domains of a host that can be recorded, with names that can be kept.
 
-    :param found: a list as hypervisor_info has it.
-    :returns: (list of domains, sentences about those that are not as they were reported).
+    :param found: a list in the form of hypervisor_info.
+    :returns: (list of domains, sentences about domains that were changed or left out).
     """
     kept: list[Checked] = []
     sentences: list[str] = []
@@ -150,10 +153,11 @@ def domains(found: Iterable[Any], where: str) -> tuple[list[Checked], list[str]]
 
 
 def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
-    """See that the facts of one domain are such as hypervisor_info returns, or those few that people give.
+    """Check the facts of one domain against the form of hypervisor_info, or the few facts that
+    people give.
 
-    :param seen: the uuids of the host's domains before it; its own is added.
-    :raises DroverError: one is not.
+    :param seen: the uuids of the host's domains before it; its own uuid is added.
+    :raises DroverError: a fact has another form.
     """
     if isinstance(facts, Checked) and seen is None:
         return facts
@@ -209,9 +213,9 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
 
 
 def pools(found: Any, where: str) -> None:
-    """See that storage pools are such as hypervisor_info returns.
+    """Check storage pools against the form of hypervisor_info.
 
-    :raises DroverError: one is not.
+    :raises DroverError: a pool has another form.
     """
     if found is not None and not (isinstance(found, list) and all(isinstance(pool, dict) for pool in found)):
         raise DroverError(f"{where}: pools must be a list of mappings as hypervisor_info returns them, not {shown(found)}.")
@@ -236,7 +240,7 @@ def pools(found: Any, where: str) -> None:
 def missing_drivers(facts: Mapping[str, Any], where: str) -> None:
     """Check the facts missing_drivers and missing_pool_types.
 
-    :raises DroverError: they are not as hypervisor_info has them.
+    :raises DroverError: they have another form than in hypervisor_info.
     """
     for each in _list(facts, "missing_drivers", where):
         given = each if isinstance(each, dict) else {}
@@ -253,9 +257,9 @@ def _is_words(value: Any) -> bool:
 
 
 def cpu_model(found: Any, where: str) -> None:
-    """See that a CPU is such as the modules hypervisor_info and _cpu_baseline return it, or not there.
+    """Check a CPU, if there is one, against the form of hypervisor_info and _cpu_baseline.
 
-    :raises DroverError: it is not.
+    :raises DroverError: it has another form.
     """
     if found is None:
         return
@@ -270,14 +274,14 @@ def cpu_model(found: Any, where: str) -> None:
 
 
 def amount(data: Mapping[str, Any], name: str, where: str, most: int = MOST, least: int = 0) -> None:
-    """See that a value is a whole number from ``least`` to ``most``, or not there."""
+    """Check that a value is None or a whole number from ``least`` to ``most``."""
     value = data.get(name)
     if value is not None:
         check_whole(f"{where}: {name}", value, least, most)
 
 
 def text(data: Mapping[str, Any], name: str, where: str, longest: int = LONGEST_NAME) -> None:
-    """See that a value is a text of at least one and at most ``longest`` characters, without control characters."""
+    """Check that a value is a text of 1 to ``longest`` characters, without control characters."""
     value = data.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= longest:
         raise DroverError(f"{where}: {name} must be a text of 1 to {longest} characters, not {shown(value)}.")
@@ -285,7 +289,7 @@ def text(data: Mapping[str, Any], name: str, where: str, longest: int = LONGEST_
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number."""
+    """Return True for a finite number."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -302,7 +306,9 @@ def _field(facts: Mapping[str, Any], field: NodeField, where: str) -> None:
 
 
 def _last(facts: Mapping[str, Any], path: tuple[str, ...], where: str) -> tuple[Mapping[str, Any], str, str]:
-    """Follow a path of facts to its last mapping: return this, the key in it, and its place for a sentence."""
+    """Follow a path of facts to its last mapping. Return the mapping, its key, and its place in
+    words.
+    """
     for key in path[:-1]:
         facts, where = _mapping(facts, key, where), f"{where}: {key}"
     return facts, path[-1], where
@@ -311,7 +317,7 @@ def _last(facts: Mapping[str, Any], path: tuple[str, ...], where: str) -> tuple[
 def _cpu(cpu: Mapping[str, Any], where: str) -> None:
     for key in ("arch", "model", "vendor"):
         _word(cpu, key, where)
-    # Each CPU is kept by its number.
+    # The store has a row for each CPU number.
     amount(cpu, "count", where, _CPUS)
     amount(cpu, "mhz", where)
     for key, value in (_mapping(cpu, "topology", where)).items():
@@ -339,7 +345,9 @@ def _addresses(facts: Mapping[str, Any], where: str) -> None:
 
 
 def _files(facts: Mapping[str, Any], where: str) -> None:
-    """Where storage comes from and what is on it decides which files of two hosts are one."""
+    """Check the facts that decide if files of two hosts are the same: mounts, block devices and
+    images.
+    """
     for key, needed in (("mounts", "path"), ("block_devices", "id"), ("images", "path")):
         for each in _list(facts, key, where):
             if not isinstance(each, dict):
@@ -394,7 +402,7 @@ def _place(each: Mapping[str, Any], where: str) -> None:
 
 
 def _with_name(facts: Any, where: str, sentences: list[str]) -> Any:
-    """A domain with a name that can be kept: a guest is there however it is called."""
+    """Return a domain with a name that can be kept. A guest exists whatever its name is."""
     name = facts.get("name") if isinstance(facts, dict) else None
     if not isinstance(name, str):
         return facts
@@ -408,7 +416,7 @@ def _with_name(facts: Any, where: str, sentences: list[str]) -> Any:
 
 
 def _with_addresses(facts: Any, where: str, sentences: list[str]) -> Any:
-    """A domain without addresses that are none: SSH would take them for whatever they look like."""
+    """Return a domain without invalid addresses, because SSH might accept them as something else."""
     interfaces = facts.get("interfaces") if isinstance(facts, dict) else None
     if not isinstance(interfaces, list) or not any(isinstance(each, dict) and each.get("addresses") for each in interfaces):
         return facts
@@ -426,7 +434,7 @@ def _with_addresses(facts: Any, where: str, sentences: list[str]) -> Any:
 
 
 def is_address(value: Any) -> bool:
-    """Whether a value is an IP address in a text."""
+    """Return True for a text with an IP address."""
     try:
         return isinstance(value, str) and ipaddress.ip_address(value) is not None
     except ValueError:
@@ -460,7 +468,7 @@ def _is_word(value: Any) -> bool:
 def _clean(value: Any, where: str, longest: int) -> None:
     if not isinstance(value, str) or len(value) > longest:
         raise DroverError(f"{where} must be a text of at most {longest} characters, not {shown(value)}.")
-    # Most are; the look at each character takes long.
+    # A fast check for the usual case; the check of each character is slow.
     if _HARMLESS.fullmatch(value):
         return
     if any(_is_odd(letter) for letter in value):
@@ -468,12 +476,14 @@ def _clean(value: Any, where: str, longest: int) -> None:
 
 
 def _is_odd(letter: str) -> bool:
-    """Whether it is a control character, of which PostgreSQL refuses some, or half of a surrogate pair."""
+    """Return True for half of a surrogate pair or a control character; PostgreSQL refuses some of
+    them.
+    """
     return letter not in "\t\n\r" and unicodedata.category(letter) in ("Cc", "Cs")
 
 
 def _plain(value: Any, where: str, depth: int = 0) -> None:
-    """See that nested data is such as JSON and the database keep it."""
+    """Check that nested data can be kept by JSON and the database."""
     if depth > DEEPEST:
         raise DroverError(f"{where}: is nested deeper than {DEEPEST} levels.")
     if value is None or isinstance(value, bool):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A domain's facts, made into what the store holds of it."""
+"""The facts of a domain in the form of the store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.module_utils._domain.definition 
 from .._common import labels, resource_classes, storage_identity
 from . import checked_facts
 
-# Kept as facts of the domain; what is not here has a column of its own.
+# The facts in the column facts; other facts have their own columns.
 DOMAIN_FACTS = (
     "disks",
     "running_disks",
@@ -31,15 +31,18 @@ DOMAIN_FACTS = (
     "title",
 )
 GIB = 1024**3
-#: Types of disks that are on no storage of the host.
+#: Types of disks that use no storage of the host.
 ELSEWHERE = ("network", "nvme", "vhostuser", "vhostvdpa")
 
 
 class DomainReport(TypedDict):
-    """A domain as the tracker records it.
+    """A domain in the form that the tracker records.
 
-    columns: of the domains table; resources: {class: amount}, DISK_GB None when a size is not known; metadata: drover's own;
-    labels: those in it; warnings: sentences for people.
+    - columns: the columns of the table domains.
+    - resources: {class: amount}; DISK_GB is None if a size is not known.
+    - metadata: drover's metadata.
+    - labels: the labels in the metadata.
+    - warnings: sentences for people.
     """
 
     columns: dict[str, Any]
@@ -50,9 +53,9 @@ class DomainReport(TypedDict):
 
 
 def describe(facts: Any) -> DomainReport:
-    """Describe one of hypervisor_info's domains.
+    """Return the report of a domain of hypervisor_info.
 
-    :raises DroverError: one of the facts cannot be.
+    :raises DroverError: a fact is impossible.
     """
     facts = checked_facts.domain(facts, "Domain")
     metadata = facts.get("metadata") or {}
@@ -83,16 +86,21 @@ def describe(facts: Any) -> DomainReport:
 
 
 def _is_empty_answer(facts: Mapping[str, Any], key: str) -> bool:
-    """Whether a fact is empty, and says more than one that is missing: none of its snapshots keeps it from being moved, nothing binds it."""
+    """Return True for an empty fact that says more than a missing one.
+
+    An empty ``fixed_snapshots`` means that no snapshot prevents a move. Empty ``bindings`` mean
+    that nothing binds the domain.
+    """
     if key == "bindings":
         return facts.get(key) == []
     return key == "fixed_snapshots" and bool(facts.get("snapshots")) and facts.get(key) == []
 
 
 def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str, str | None, bool]]:
-    """What a domain needs of its host: a set of (path, identity or None, whether it writes to it), see store.files.
+    """Return the files that a domain needs: a set of (path, identity or None, True if it writes),
+    see store.files.
 
-    :param columns: of the domains table, as describe() returns them.
+    :param columns: the columns of the table domains, from describe().
     """
     facts = columns["facts"]
     uses = [(disk, is_written(disk)) for disk in facts.get("disks") or ()]
@@ -110,7 +118,7 @@ def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str,
         elif use.get("source"):
             found |= {(*name, writes) for name in storage_identity.names_on_network(use, node)}
         found |= {(name, None, False) for name in use.get("behind_on_network") or ()}
-        # By way of links it is a file that others may have by another name.
+        # Through links it is a file that others may have under another name.
         names = [(use.get("real_path"), use)]
         names += [(layer.get(key), layer) for layer in use.get("chain") or () for key in ("path", "real_path")]
         for name, each in names:
@@ -120,15 +128,19 @@ def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str,
 
 
 def _in_folder(folder: str, shared_id: str | None, node: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """Return how store.files has all that is in a folder, and in what is mounted there: (path, identity or None), each with a slash at its end."""
+    """Return the names in store.files for all files in a folder and in mounts below it.
+
+    A name is (path, identity or None); both end with a slash.
+    """
     known = storage_identity.of_folder(folder, node) or (shared_id and storage_identity.as_folder(shared_id))
     return [(storage_identity.as_folder(folder), known), *storage_identity.shares_in(folder, node)]
 
 
 def _disk_gb(disks: Iterable[Mapping[str, Any]], reported: int | None) -> int | None:
-    """Sum of the virtual sizes of the writable disks in GiB, rounded up once.
+    """Return the sum of the virtual sizes of the writable disks in GiB, rounded up once.
 
-    What is on the network, or is a device by itself, takes nothing of the host's storage.
+    A disk on the network or on its own device takes no storage of the host. It is None if a size is
+    not known.
     """
     if reported is not None:
         return reported

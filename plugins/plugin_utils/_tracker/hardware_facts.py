@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the cells and devices that a host reports, and the pins of its domains, are such as hypervisor_info returns.
+"""The check of the cells and devices of a host, and of the pins of its domains, against the form of
+hypervisor_info.
 
-checked_facts.py calls this, and has seen by then that all is plain data of mappings and lists.
+checked_facts.py calls this after its own check that all is plain data of mappings and lists.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,199}")
 
 
 def cells(found: Iterable[Mapping[str, Any]], where: str) -> None:
-    """See that NUMA cells are such as hypervisor_info returns.
+    """Check NUMA cells against the form of hypervisor_info.
 
-    :raises DroverError: one is not.
+    :raises DroverError: a cell has another form.
     """
     numbers: set[int] = set()
     cpus: set[int] = set()
@@ -53,9 +54,9 @@ def cells(found: Iterable[Mapping[str, Any]], where: str) -> None:
 
 
 def devices(facts: Mapping[str, Any], where: str) -> None:
-    """See that PCI and mediated devices are such as hypervisor_info returns.
+    """Check PCI and mediated devices against the form of hypervisor_info.
 
-    :raises DroverError: one is not.
+    :raises DroverError: a device has another form.
     """
     addresses: set[str] = set()
     for device in facts.get("pci_devices") or []:
@@ -92,9 +93,9 @@ def devices(facts: Mapping[str, Any], where: str) -> None:
 
 
 def of_domain(facts: Mapping[str, Any], where: str) -> None:
-    """See that the pins, cells and pages of a domain, and the addresses of its devices, are such as hypervisor_info returns.
+    """Check the pins, cells and pages of a domain, and the addresses of its devices.
 
-    :raises DroverError: one is not.
+    :raises DroverError: one of them has another form than in hypervisor_info.
     """
     for device in facts.get("hostdevs") or []:
         for key in ("type", "address"):

@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The NUMA cells of a hypervisor as the fit counts them: its CPU sets, cores, memory and pages; and what domains take of them.
+"""The NUMA cells of a hypervisor for the fit: CPU sets, cores, memory and pages; and the amounts
+that domains take.
 
-Data in, data out. A cell of a host is a mapping: ``id``; ``cpus`` and ``pcpus``, the CPUs of shared and of pinned vCPUs; ``siblings``, a
-list of CPUs for each core; ``memory_mb``; ``pages``, with ``size_kb``, ``total`` and ``reserved``; ``socket``, None where it is not known.
+Data in, data out. A cell of a host is a mapping: ``id``; ``cpus`` and ``pcpus``, the CPUs of shared
+and of pinned vCPUs; ``siblings``, a list of CPUs for each core; ``memory_mb``; ``pages``, with
+``size_kb``, ``total`` and ``reserved``; ``socket``, None if it is not known.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _SIZE = re.compile(r"([0-9]{1,12})\s*(?:([KMG])(?:i?B)?)?", re.IGNORECASE)
 
 
 def host_cells(facts: Sequence[Cell], online: Iterable[int], shared: Iterable[int], pinned: Iterable[int], reserved: Pages) -> list[Cell]:
-    """Return the cells of a host; the sets of CPUs are those of the whole host.
+    """Return the cells of a host. The sets of CPUs belong to the whole host.
 
     :param facts: numa_cells of hypervisor_info.
     :param reserved: pages that instances do not get.
@@ -56,14 +58,15 @@ def host_cells(facts: Sequence[Cell], online: Iterable[int], shared: Iterable[in
 
 
 def has_threads(facts: Iterable[Cell]) -> bool:
-    """Tell whether some core has several threads, whatever the CPU sets are (N6)."""
+    """Return True if a core has several threads, whatever the CPU sets are (N6)."""
     return any(len(cpu.get("siblings") or ()) > 1 for cell in facts for cpu in cell["cpus"])
 
 
 def read_reserved_pages(given: Any, facts: Iterable[Cell], where: str) -> dict[tuple[int, int], int]:
     """Return the pages of the option reserved_huge_pages.
 
-    :param given: a list of mappings with node, size (KiB, or with a unit) and count, or of texts as Nova has them; or one of these.
+    :param given: a list of mappings with node, size (KiB, or with a unit) and count, or of texts in
+        Nova's form; or a single mapping or text.
     :raises DroverError: malformed, twice, or more than the host has.
     """
     where = f"{where}: reserved_huge_pages (drover_reserved_huge_pages)"
@@ -89,7 +92,7 @@ def read_reserved_pages(given: Any, facts: Iterable[Cell], where: str) -> dict[t
 
 
 def _from_text(text: str, where: str) -> dict[str, Any]:
-    """Return what Nova writes as node:0,size:2048,count:64."""
+    """Return the pages of a text in Nova's form node:0,size:2048,count:64."""
     parts = [part.partition(":") for part in text.split(",")]
     if not all(colon for dummy, colon, dummy2 in parts):
         raise DroverError(f"{where}: {validation.shown(text)} is not of the form node:0,size:2048,count:64.")
@@ -104,9 +107,11 @@ def _size_kb(value: Any, where: str) -> int:
 
 
 def with_foreign_pages(reserved: Pages, facts: Iterable[Cell], domains: Iterable[Mapping[str, Any]], cells: Sequence[Cell]) -> Pages:
-    """Return the reserved pages, raised to what others than the domains have of the huge pages, such as a switch in user space.
+    """Return the reserved pages, raised to the huge pages of other users, such as a switch in user
+    space.
 
-    libvirt tells how many are free. Of the smallest size it does not count the page cache as free, so that one is left as it is.
+    libvirt reports the number of free pages. For the smallest size it does not count the page cache
+    as free, so that size is not raised.
     """
     taken: dict[tuple[int, int], int] = {}
     for domain in domains:
@@ -126,16 +131,19 @@ def with_foreign_pages(reserved: Pages, facts: Iterable[Cell], domains: Iterable
 
 
 def cells_of_domain(domain: Mapping[str, Any], cells: Sequence[Cell]) -> tuple[list[dict[str, Any]], int, int]:
-    """Return what a domain takes of the cells of its host, and how many CPUs of its own it has.
+    """Return the amounts that a domain takes of the cells of its host, and its number of dedicated
+    CPUs.
 
-    A vCPU that may run on one CPU is pinned to it. A CPU of pinned vCPUs on which other threads of the domain may run is reserved. A guest
-    cell that libvirt takes from several host cells, or from unknown ones, counts where its CPUs are, in equal parts.
+    A vCPU that may run on one CPU is pinned to it. A CPU of pinned vCPUs is reserved if other
+    threads of the domain may run on it. A guest cell may come from several host cells or from
+    unknown ones. It then counts in equal parts in the cells of its CPUs.
 
     :param domain: a domain of hypervisor_info.
-    :param cells: those of host_cells().
-    :returns: a list with ``guest`` and ``host`` (numbers of cells), ``memory_mb``, ``page_kb`` (None for the smallest size), ``shared``
-        (vCPUs), ``pins`` ({vCPU: CPU}) and ``reserved`` (CPUs); the number of vCPUs on CPUs that the host keeps for pinned ones, and the number
-        of such CPUs that it has for other threads.
+    :param cells: the cells from host_cells().
+    :returns: a list with ``guest`` and ``host`` (numbers of cells), ``memory_mb``, ``page_kb``
+        (None for the smallest size), ``shared`` (vCPUs), ``pins`` ({vCPU: CPU}) and ``reserved``
+        (CPUs); the number of vCPUs on CPUs that the host keeps for pinned vCPUs, and the number of
+        such CPUs that other threads of the domain have.
     """
     if not cells or not (domain.get("numa") or domain.get("next_start_cpus")):
         return [], 0, 0
@@ -151,7 +159,7 @@ class _Use:
         self._cells = {cell["id"]: cell for cell in cells}
         self._cell_of = {cpu: cell["id"] for cell in cells for cpu in (*cell["cpus"], *cell["pcpus"])}
         self._pinnable = {cpu for cell in cells for cpu in cell["pcpus"]}
-        #: CPUs that no shared vCPU uses; none on a host whose two sets are one.
+        #: CPUs that no shared vCPU uses; empty on a host with equal sets.
         self._own = self._pinnable - {cpu for cell in cells for cpu in cell["cpus"]}
         vcpus = range(int(domain.get("vcpus") or 0))
         self._guests = numa.get("cells") or [
@@ -165,22 +173,23 @@ class _Use:
         allowed = {each: set(numa.get("vcpu_pins", {}).get(str(each)) or numa.get("cpuset") or ()) for each in vcpus}
         self._allowed = allowed
         self._pins = {each: min(cpus) for each, cpus in allowed.items() if len(cpus) == 1 and cpus <= self._pinnable}
-        #: vCPUs that float over CPUs of pinned ones alone.
+        #: vCPUs that float only over CPUs for pinned vCPUs.
         self._floating = {each for each, cpus in allowed.items() if len(cpus) > 1 and cpus <= self._own}
         pinned = set(self._pins.values())
         threads = [set(numa.get("emulator_pins") or ()), *map(set, numa.get("iothread_pins", {}).values())]
         more = [cpus - pinned for cpus in threads]
         self._emulator = {cpu for cpus in more for cpu in cpus if cpu in self._own or (len(cpus) == 1 and cpu in self._pinnable)}
-        # Nobody else gets the CPUs that its definition names and that it does not run on now: it may start again at any time.
+        # The domain may start on the CPUs of its definition at any time, so no other domain gets
+        # them.
         later = self._pinnable.intersection(domain.get("next_start_cpus") or ())
         self._reserved = (later | self._emulator | {cpu for each in self._floating for cpu in allowed[each]}) - pinned
 
     def dedicated_vcpus(self) -> int:
-        """Return the number of vCPUs that run on CPUs of pinned vCPUs alone."""
+        """Return the number of vCPUs that run only on CPUs for pinned vCPUs."""
         return sum(cpu in self._own for cpu in self._pins.values()) + len(self._floating)
 
     def dedicated_others(self) -> int:
-        """Return the number of CPUs of pinned vCPUs that other threads have for themselves."""
+        """Return the number of CPUs for pinned vCPUs that only other threads use."""
         floating = {cpu for each in self._floating for cpu in self._allowed[each]}
         return len((self._emulator - floating) & self._own)
 
@@ -208,7 +217,8 @@ class _Use:
             ]
             self._put_vcpus(guest, {each["host"]: each for each in found if each["guest"] == guest["id"]})
         for cpu in sorted(self._reserved):
-            # By the first entry in its cell, or else by the first one of all: the CPU is taken wherever the memory is.
+            # Use the first entry in its cell, or else the first one of all: the CPU is taken
+            # wherever the memory is.
             home = next((each for each in found if each["host"] == self._cell_of[cpu]), None)
             if home is None:
                 home = {"guest": 0, "host": self._cell_of[cpu], "memory_mb": 0, "page_kb": None, "shared": [], "pins": {}, "reserved": []}
@@ -217,9 +227,10 @@ class _Use:
         return sorted(found, key=lambda each: (each["guest"], each["host"]))
 
     def _near(self, guest: Mapping[str, Any]) -> set[int]:
-        """Return the cell of a guest on huge pages that says where its vCPUs float, and not where its memory comes from.
+        """Return the cell of a guest on huge pages by its floating vCPUs, if it does not name the
+        cell of its memory.
 
-        A guest that says no more than on which shared CPUs it floats is in no cell, as in Nova.
+        A guest that names only shared CPUs for its vCPUs is in no cell, as in Nova.
         """
         if not self._numa.get("pages"):
             return set()
@@ -239,7 +250,8 @@ class _Use:
     def _page_kb(self, guest: int, cell: Cell) -> int | None:
         for pages in self._numa.get("pages") or ():
             if not pages["cells"] or guest in pages["cells"]:
-                # A domain that names no size gets the smallest huge pages, unless the kernel has another default.
+                # A domain without a size gets the smallest huge pages, unless the kernel has
+                # another default.
                 huge = [page["size_kb"] for page in cell["pages"]][1:]
                 size: int | None = pages["size_kb"] or (huge[0] if huge else None)
                 return size

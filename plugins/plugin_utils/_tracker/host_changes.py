@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that leave the fleet, get another name or another machine, in the caller's transaction.
+"""The removal, renaming and exchange of hosts, in the caller's transaction.
 
-A host leaves only if the store has nothing on it: what is recorded there may be the last that anybody knows of an instance.
+A host leaves only if the store has nothing on it, because its records may be the last trace of an
+instance.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from . import record
 def remove(connection: Connection, host: str, now: float) -> dict[str, Any]:
     """Remove a host, if the store has nothing on it.
 
-    :returns: nodes (names), aggregates (names), evacuated (names of instances whose old definitions its disks may still have).
-    :raises DroverError: something is on it, or is under way.
+    :returns: nodes (names), aggregates (names), evacuated (names of instances with an old
+        definition that its disks may still have).
+    :raises DroverError: the store has something on it, or work on it is under way.
     """
     services.get(connection, host)
     there = instances.listing(connection, host=host)
@@ -52,10 +54,11 @@ def remove(connection: Connection, host: str, now: float) -> dict[str, Any]:
 
 
 def rename(connection: Connection, host: str, new_name: str) -> dict[str, Any]:
-    """Give a host another name, with all that is recorded of it.
+    """Give a host another name, with all its records.
 
     :returns: instances: their number.
-    :raises DroverError: the new name is that of another machine or has instances, or something is under way.
+    :raises DroverError: the new name belongs to another machine or has instances, or work is under
+        way.
     """
     services.get(connection, host)
     if not new_name.strip() or new_name == host:
@@ -68,17 +71,20 @@ def rename(connection: Connection, host: str, new_name: str) -> dict[str, Any]:
 
 
 def refuse_exchange(connection: Connection, host: str, shown: Collection[str]) -> None:
-    """Refuse that another machine takes the place of a host, while the store has something there that the new machine does not show.
+    """Refuse an exchange of the machine of a host if the new machine lacks a domain of the store.
 
     :param shown: the uuids of the domains of the new machine.
-    :raises DroverError: that would be lost, or could run twice.
+    :raises DroverError: an instance would be lost, or could run twice.
     """
     missing = [each["name"] for each in instances.listing(connection, host=host) if each["uuid"] not in shown]
     _refuse(host, "not replaced", missing, _under_way(connection, host))
 
 
 def _take_over(connection: Connection, host: str, new_name: str) -> None:
-    """Remove what an earlier discovery has recorded under the new name, if it is the same machine and has nothing of its own."""
+    """Remove the records of an earlier discovery under the new name.
+
+    :raises DroverError: that name is another machine, or has instances or allocations.
+    """
     both = compute_nodes.identities(connection, [host, new_name])
     if compute_nodes.by_host(connection, [new_name]):
         if not compute_nodes.same_machine(both.get(host), both.get(new_name)):
@@ -123,7 +129,10 @@ def _refuse(host: str, what: str, on_it: Sequence[str], under_way: Sequence[str]
 
 
 def _allocated(connection: Connection, host: str) -> bool:
-    """Tell whether something is allocated that no evacuation of this host holds: that of an instance, a claim or an open move."""
+    """Return True if an instance, a claim or an open move has something allocated on the host.
+
+    Allocations of evacuated instances do not count.
+    """
     by_uuid = providers.ids(connection, [node.uuid for node in compute_nodes.by_host(connection, [host]).values()])
     trees = provider_trees.trees(connection, by_uuid.values())
     used = allocations.used_providers(connection, {*by_uuid.values()}.union(*trees.values()))
@@ -131,7 +140,7 @@ def _allocated(connection: Connection, host: str) -> bool:
 
 
 def _under_way(connection: Connection, host: str) -> list[str]:
-    """Return what has to end before, each with its command."""
+    """Return the work that must end first, each with its command."""
     nodes = [node.id for node in compute_nodes.by_host(connection, [host]).values()]
     moves = [row for row in migrations_open.holding_at(connection, nodes) if row.status != "done"]
     found = [f"{each['name']} is held by {each['holder']} ({each['purpose']})" for each in leases.read(connection) if each["name"] == host]

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a host's devices may be given away, by the options pci_device_specs and mdev_types, and which domain has what of it.
+"""The devices of a host that domains may get, by the options pci_device_specs and mdev_types, and
+the domains that have them.
 
-Data in, data out. Nothing is given away that no option names.
+Data in, data out. Domains get only devices that an option names.
 """
 
 from __future__ import annotations
@@ -39,12 +40,15 @@ _COLUMNS = ("address", "vendor_id", "product_id", "numa_node", "dev_type", "pare
 
 
 def pci_devices(facts: Sequence[Mapping[str, Any]], specs: Any, where: str) -> list[dict[str, Any]]:
-    """Return the PCI devices that the first device spec that matches each lets be given away, in the order of their addresses.
+    """Return the PCI devices that domains may get, by the first device spec that matches, sorted by
+    address.
 
     :param facts: pci_devices of hypervisor_info.
     :param specs: the option pci_device_specs.
-    :returns: a list of dicts: the columns of the table pci_devices without its node, its owner and whether the host reports it.
-    :raises DroverError: a device spec cannot be read; or it gives a physical function to a remote manager.
+    :returns: a list of dicts: the columns of the table pci_devices without its node, its owner and
+        the mark of a report.
+    :raises DroverError: a device spec cannot be read, or it gives a physical function to a remote
+        manager.
     """
     where = f"{where}: pci_device_specs (drover_pci_device_specs)"
     read = [_Spec(each, where) for each in _mappings(specs, where, "such as [{vendor_id: 10de, product_id: 2204}]")]
@@ -71,7 +75,7 @@ def pci_devices(facts: Sequence[Mapping[str, Any]], specs: Any, where: str) -> l
 
 
 class _Spec:
-    """A device spec with what it says for Placement."""
+    """A device spec with its resource class and traits for Placement."""
 
     def __init__(self, given: Mapping[str, Any], where: str) -> None:
         validation.check_keys(where, given, SPEC_KEYS)
@@ -101,8 +105,9 @@ def mdev_types(
     :param kinds: mdev_types of hypervisor_info.
     :param mediated: mdev_devices of hypervisor_info.
     :param option: the option mdev_types: a list of mappings of TYPE_KEYS, or of names of types.
-    :returns: a list of columns of the table mdev_types without its node; and sentences for people. ``total`` is what there is and what can
-        still be made, at most what max_instances leaves.
+    :returns: a list of columns of the table mdev_types without its node; and sentences for people.
+        ``total`` is the number of existing devices and of devices that can still be made, at most
+        the rest of max_instances.
     :raises DroverError: the option cannot be read, or gives a device two types.
     """
     where = f"{where}: mdev_types (drover_mdev_types)"
@@ -139,7 +144,8 @@ def mdev_types(
             continue
         total = there.get((kind["parent"], kind["type"]), 0) + int(kind.get("available_instances") or 0)
         if kind["type"] in left:
-            # If max_instances does not cover all that the device can make, Nova leaves the device out. Here the device makes the rest.
+            # Nova leaves a device out if max_instances does not cover all that it can make. Here
+            # the device makes the rest.
             total = min(total, left[kind["type"]])
             left[kind["type"]] -= total
         found.append({"parent": kind["parent"], "type": kind["type"], "resource_class": chosen["class"], "total": total})
@@ -182,15 +188,16 @@ def address_of(name: str) -> str | None:
 
 
 def owners(domains: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the uuids of the domains that have each device, by its PCI address or the uuid of the mediated device.
+    """Return the uuids of the domains that have each device, by PCI address or uuid of the mediated
+    device.
 
-    :param domains: those of hypervisor_info.
-    :param devices: with their addresses, those that a domain may name by their vDPA device (``vdpa``), or virtual functions by their
-        network interface (``dev_type``, ``interface``).
+    :param domains: domains of hypervisor_info.
+    :param devices: with their addresses, the devices that a domain may name by their vDPA device
+        (``vdpa``), or virtual functions by their network interface (``dev_type``, ``interface``).
     """
     devices = list(devices)
     by_vdpa = {each["vdpa"]: each["address"] for each in devices if each.get("vdpa")}
-    # That of a physical function may serve many domains at a time.
+    # The interface of a physical function may serve many domains at a time, so it proves no owner.
     by_interface = {each["interface"]: each["address"] for each in devices if each.get("interface") and each["dev_type"] == VIRTUAL}
     found: dict[str, list[str]] = {}
     for domain in domains:

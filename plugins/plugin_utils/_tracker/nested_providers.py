@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The devices of a host as providers below that of its compute node, as Nova reports them to Placement.
+"""The devices of a host as providers below the provider of its compute node, as Nova reports them
+to Placement.
 
-Data in, data out. A physical function with its virtual ones is one provider, as is any other PCI device and a device that makes mediated ones.
+Data in, data out. A physical function with its virtual functions is one provider. Any other PCI
+device is one, and so is a device that makes mediated devices.
 """
 
 from __future__ import annotations
@@ -21,10 +23,13 @@ LIVE_MIGRATABLE, ONE_TIME_USE = "HW_PCI_LIVE_MIGRATABLE", "HW_PCI_ONE_TIME_USE"
 
 
 class NestedProvider(TypedDict):
-    """A provider below that of a compute node.
+    """A provider below the provider of a compute node.
 
-    key: the PCI address of the device, libvirt's name of one that makes mediated devices, or NUMA with the number of a cell. name: what
-    follows the name of the root. parent: the key of the cell that it is below, or None. cell: where a device is, None where that is not known.
+    - key: the PCI address of the device, libvirt's name of a device that makes mediated devices, or
+      NUMA with the number of a cell.
+    - name: the part of its name after the name of the root.
+    - parent: the key of the cell above it, or None.
+    - cell: the cell of a device; None if it is not known.
     """
 
     key: str
@@ -37,9 +42,11 @@ class NestedProvider(TypedDict):
 
 
 def with_cells(found: Iterable[NestedProvider], cells: Iterable[Mapping[str, Any]]) -> list[NestedProvider]:
-    """Return providers of the NUMA cells of a host, and those of devices below the cell that they are in.
+    """Return the providers of the NUMA cells of a host, and the providers of devices below their
+    cells.
 
-    CPUs and memory stay with the root, as in Nova: an instance without cells of its own may have some of each.
+    CPUs and memory stay with the root, as in Nova: an instance without cells may take some from
+    each cell.
     """
     keys = {cell["id"]: f"NUMA{cell['id']}" for cell in cells}
     roots: list[NestedProvider] = [
@@ -50,7 +57,8 @@ def with_cells(found: Iterable[NestedProvider], cells: Iterable[Mapping[str, Any
 
 
 def of_mdev_types(kinds: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, Any]]) -> list[NestedProvider]:
-    """Return the providers of devices that make mediated devices; none where nothing is left and nothing is there.
+    """Return the providers of devices that make mediated devices, without devices with a total of
+    0.
 
     :param devices: pci_devices of hypervisor_info.
     """
@@ -71,10 +79,12 @@ def of_mdev_types(kinds: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[
 
 
 def of_pci_devices(devices: Iterable[Mapping[str, Any]], specs: Sequence[Mapping[str, Any]], where: str) -> list[NestedProvider]:
-    """Return the providers of PCI devices, without those of a physical network, which are requested by it.
+    """Return the providers of PCI devices, except devices of a physical network, which requests
+    name by it.
 
-    :param devices: what host_devices.pci_devices() returns.
-    :raises DroverError: the device specs give a function beside its physical one, functions of one card that differ, or one for one use only.
+    :param devices: the result of host_devices.pci_devices().
+    :raises DroverError: the device specs give away a function beside its physical one, functions of
+        one card that differ, or a virtual function for one use only.
     """
     where = f"{where}: pci_device_specs (drover_pci_device_specs)"
     if any(spec.get("devname") for spec in specs):
@@ -114,11 +124,12 @@ def _traits(device: Mapping[str, Any]) -> set[str]:
 
 
 def refuse_one_time_use(devices: Iterable[Mapping[str, Any]], where: str, is_on: bool) -> None:
-    """Refuse devices for one use only that no provider keeps from further ones.
+    """Refuse devices for one use only without a provider, because only a provider prevents a second
+    use.
 
-    :param devices: what host_devices.pci_devices() returns.
-    :param is_on: whether the host reports its devices to Placement.
-    :raises DroverError: there is one.
+    :param devices: the result of host_devices.pci_devices().
+    :param is_on: True if the host reports its devices to Placement.
+    :raises DroverError: such a device exists.
     """
     for each in devices:
         if each["tags"].get("one_time_use") != "true":

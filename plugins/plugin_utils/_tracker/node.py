@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A hypervisor's facts and its operator's options, made into a compute node (N6).
+"""The facts of a hypervisor and the options of its operator in the form of a compute node (N6).
 
-Data in, data out: no database, no libvirt, no Ansible. Its traits have the standard names of os-traits; CPU sets are written as
-Nova and the kernel write them: 0-3,8,^2.
+Data in, data out: no database, no libvirt, no Ansible. Its traits have the standard names of
+os-traits. CPU sets have the form of Nova and the kernel: 0-3,8,^2.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ NODE_FACTS = (
 
 
 class InventoryReport(TypedDict):
-    """An inventory as a host has it; an allocation_ratio of None keeps the stored one."""
+    """An inventory as its host reports it; an allocation_ratio of None keeps the stored ratio."""
 
     total: int
     reserved: int
@@ -64,10 +64,14 @@ class InventoryReport(TypedDict):
 
 
 class CpuSets(NamedTuple):
-    """The CPUs of a host by what they serve.
+    """The CPUs of a host by their use.
 
-    shared: of VCPU, and pinned: of pinned vCPUs. Without a set for pinned vCPUs alone they are equal, as in Nova's legacy mode; then
-    pinned vCPUs are VCPU too, and ``dedicated`` is empty.
+    - shared: the CPUs of VCPU.
+    - pinned: the CPUs of pinned vCPUs.
+    - dedicated: the CPUs of pinned vCPUs alone.
+
+    Without such a set, ``shared`` and ``pinned`` are equal, as in Nova's legacy mode. Then pinned
+    vCPUs are VCPU too, and ``dedicated`` is empty.
     """
 
     shared: frozenset[int]
@@ -76,35 +80,35 @@ class CpuSets(NamedTuple):
 
 
 class NodeReport(TypedDict):
-    """A compute node as the tracker records it; ``warnings`` are sentences for people."""
+    """A compute node in the form that the tracker records; ``warnings`` are sentences for people."""
 
     hypervisor_hostname: str
-    #: Of the table compute_nodes.
+    #: The columns of the table compute_nodes.
     columns: dict[str, Any]
-    #: By resource class.
+    #: The inventories by resource class.
     inventories: dict[str, InventoryReport]
     traits: set[str]
     domains: list[domain.DomainReport]
-    #: Of the tables pci_devices, mdev_types and mdevs, without the node.
+    #: The columns of the tables pci_devices, mdev_types and mdevs, without the node.
     pci_devices: list[dict[str, Any]]
     mdev_types: list[dict[str, Any]]
     mdevs: list[dict[str, Any]]
-    #: Providers below the node's.
+    #: The providers below the provider of the node.
     nested: list[nested_providers.NestedProvider]
-    #: Beside the instances' storage.
+    #: The pools beside the storage of the instances.
     storage_pools: list[storage_pools.StoragePool]
     availability_zone: str | None
-    #: Of its host.
+    #: The labels of its host.
     labels: dict[str, str]
-    #: Of the storage pool that it shares with others.
+    #: The ratio of the storage pool that it shares with others.
     shared_disk_ratio: float | None
     warnings: list[str]
 
 
-#: The trait of a host with cores of several threads.
+#: The trait of a host with several threads per core.
 HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 
-#: Compute nodes of a discovery, and their rows before it, by (host, hypervisor_hostname).
+#: The compute nodes of a discovery, and their rows before it, by (host, hypervisor_hostname).
 NodeKey = tuple[str, str]
 Nodes = Mapping[NodeKey, NodeReport]
 NodeRows = Mapping[NodeKey, Any]
@@ -121,12 +125,12 @@ def _refuse_wrong_addresses(options: Mapping[str, Any], name: str) -> None:
 
 
 def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeReport:
-    """One compute node, ready for the store.
+    """Return one compute node in the form of the store.
 
     :param hypervisor: facts as the module hypervisor_info returns them.
-    :param options: dict of the options of compute_node (reserved_host_memory_mb and so on), with the name of the host in
-        the inventory as host.
-    :raises DroverError: an option contradicts the facts, or a fact of the host cannot be.
+    :param options: dict of the options of compute_node (reserved_host_memory_mb and so on), with
+        the name of the host in the inventory as host.
+    :raises DroverError: an option contradicts the facts, or a fact of the host is impossible.
     """
     host, name = options.get("host"), str(hypervisor.get("hypervisor_hostname"))
     checked_facts.host(hypervisor, f"Compute node {name}")
@@ -194,7 +198,8 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
         **_fields(hypervisor, options),
         "numa_cells": cells or None,
         "shared_cpus": pinning.shared_cpus(cells),
-        # With the traits, which the next discovery may take away again; others are the operator's.
+        # The traits are kept with the facts, so that the next discovery can remove them. Other
+        # traits belong to the operator.
         "facts": {
             **{key: hypervisor[key] for key in NODE_FACTS if hypervisor.get(key) is not None},
             **shares,
@@ -226,13 +231,13 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
 
 
 def _mdev(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of the table mdevs."""
+    """Return the columns of the table mdevs."""
     uuid = str(facts["uuid"]).lower()
     return {"uuid": uuid, "parent": str(facts.get("parent")), "type": facts["type"], "active": bool(facts.get("active", True))}
 
 
 def _cells(hypervisor: Mapping[str, Any], sets: CpuSets, options: Mapping[str, Any], where: str) -> list[host_cells.Cell]:
-    """The NUMA cells of the node, as the store has them."""
+    """Return the NUMA cells of the node in the form of the store."""
     facts = hypervisor.get("numa_cells") or []
     online = _online(hypervisor)
     reserved = host_cells.read_reserved_pages(options.get("reserved_huge_pages"), facts, where)
@@ -242,7 +247,9 @@ def _cells(hypervisor: Mapping[str, Any], sets: CpuSets, options: Mapping[str, A
 
 
 def _fields(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the NODE_FIELDS of a node; the store keeps its value of a field without a fact that is not given."""
+    """Return the NODE_FIELDS of a node. The store keeps its value of a field without fact and
+    option.
+    """
     found = {}
     for each in NODE_FIELDS:
         value = options.get(each.name) if each.given else None
@@ -254,7 +261,7 @@ def _fields(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> dict[s
 
 
 def _shared(name: str, storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts of what the node shares with others, without those that it does not have."""
+    """Return the facts of the storage and addresses that the node shares, without empty ones."""
     path = storage.get("instances_path") or options.get("instances_path")
     found = {
         "pools": pools,
@@ -266,7 +273,7 @@ def _shared(name: str, storage: Mapping[str, Any], pools: Sequence[Mapping[str, 
 
 
 def _patterns(value: Any, where: str) -> list[str]:
-    """The paths of devices that the operator declares to be shared.
+    """Return the paths of devices that the operator declares as shared.
 
     :raises DroverError: one of them is no path of a device.
     """
@@ -280,9 +287,10 @@ def _patterns(value: Any, where: str) -> list[str]:
 
 
 def distinct_names(hypervisors: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Give hypervisors behind one host names of their own.
+    """Give the hypervisors of one host different names.
 
-    Several URIs of one machine report one host name; the first keeps it and the others add their URI.
+    Several URIs of one machine report one host name. The first hypervisor keeps it, and the others
+    add their URI.
 
     :param hypervisors: facts as hypervisor_info returns them, in the order of the option uris.
     """
@@ -297,7 +305,7 @@ def distinct_names(hypervisors: Iterable[Mapping[str, Any]]) -> list[dict[str, A
 
 
 def flat_facts(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts in hypervisor_info's shape from the few figures of a node given as data."""
+    """Return facts in the form of hypervisor_info, from the few figures of a node given as data."""
     return {
         "uri": node.get("uri"),
         "hypervisor_hostname": node.get("hypervisor_hostname") or node["host"],
@@ -315,7 +323,7 @@ def flat_facts(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_cells(cells: Sequence[Mapping[str, Any]] | None) -> list[int] | None:
-    """The CPUs of NUMA cells; None without cells."""
+    """Return the CPUs of NUMA cells; None without cells."""
     return sorted(cpu["id"] for cell in cells for cpu in cell["cpus"]) if cells else None
 
 
@@ -353,9 +361,9 @@ def _inventories(name: str, hypervisor: Mapping[str, Any], sets: CpuSets, option
 
 
 def _cpu_sets(name: str, hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> CpuSets:
-    """Divide the CPUs of a host as the options say (N6).
+    """Divide the CPUs of a host by the options (N6).
 
-    :raises DroverError: options that do not go together, or a CPU that is not online.
+    :raises DroverError: options that contradict each other, or a CPU that is not online.
     """
     online = _online(hypervisor)
     sets: dict[str, set[int]] = {}
@@ -396,7 +404,8 @@ def _cpu_sets(name: str, hypervisor: Mapping[str, Any], options: Mapping[str, An
     return CpuSets(every, every, frozenset())
 
 
-# libvirt's feature names that os-traits spells otherwise; the rest follow the rule in cpu_traits().
+# libvirt's feature names with another spelling in os-traits; the rest follow the rule in
+# cpu_traits().
 _ALIASES = {
     "pni": "SSE3",
     "aes": "AESNI",
@@ -411,9 +420,9 @@ _ALIASES = {
 
 
 def cpu_traits(arch: str | None, features: Iterable[str]) -> set[str]:
-    """The HW_CPU_X86_* traits of libvirt's CPU features (N6.2).
+    """Return the HW_CPU_X86_* traits of libvirt's CPU features (N6.2).
 
-    :param features: names as libvirt reports them; those without a standard trait are left out.
+    :param features: names as libvirt reports them; names without a standard trait are left out.
     """
     if arch not in ("x86_64", "i686"):
         return set()
@@ -423,7 +432,7 @@ def cpu_traits(arch: str | None, features: Iterable[str]) -> set[str]:
     return {f"HW_CPU_X86_{name}" for name in names} & known
 
 
-#: What of guest_hardware makes a trait of the prefix and the word.
+#: Keys of guest_hardware with the prefix of their traits; the trait is the prefix and the word.
 _HARDWARE_TRAITS = {
     "tpm_models": "COMPUTE_SECURITY_",
     "tpm_versions": "COMPUTE_SECURITY_TPM_",
@@ -433,7 +442,7 @@ _HARDWARE_TRAITS = {
 
 
 def hardware_traits(hardware: Mapping[str, Iterable[str]]) -> set[str]:
-    """The standard traits of what a host's guests can have (N6.2).
+    """Return the standard traits of the hardware that guests of a host can have (N6.2).
 
     :param hardware: lists of libvirt's words, as hypervisor_info returns guest_hardware.
     """

@@ -71,10 +71,10 @@ KNOWN = {*_AMOUNTS, *_RATIOS, *_TEXTS, *_OTHERS}
 
 
 def reports(nodes: Iterable[Any], host: str, options: Mapping[str, Any]) -> dict[str, list[NodeReport]]:
-    """Reports for tracker.record.record() from a list of nodes given as data.
+    """Return reports for tracker.record.record() from a list of nodes given as data.
 
-    :param nodes: a list of dicts of KNOWN keys. host defaults to ``host``; hypervisor is the whole
-        facts of hypervisor_info in place of the figures.
+    :param nodes: a list of dicts of KNOWN keys. host defaults to ``host``; hypervisor has the whole
+        facts of hypervisor_info and replaces the figures.
     :param options: defaults for the options of each node.
     :raises DroverError: an unknown key, a wrong type, a negative amount.
     """
@@ -97,9 +97,9 @@ def reports(nodes: Iterable[Any], host: str, options: Mapping[str, Any]) -> dict
 def _check(data: Mapping[str, Any], where: str) -> None:
     validation.check_keys(where, data, sorted(KNOWN))
     for name in _AMOUNTS:
-        # Each CPU is kept by its number.
+        # The store has a row for each CPU number.
         checked_facts.amount(data, name, where, most=CPUS if name == "vcpus" else MOST)
-    # A disk that is over-committed may have less than nothing left.
+    # An over-committed disk may have a negative amount left.
     checked_facts.amount(data, "disk_available_least_gb", where, least=-MOST)
     for name in _RATIOS:
         value = data.get(name)
@@ -128,7 +128,7 @@ def _check(data: Mapping[str, Any], where: str) -> None:
 
 
 def _checked(domains: Any, where: str) -> list[dict[str, Any]]:
-    """Of data that people give nothing is mended or left out."""
+    """Return the checked domains of data from people. Nothing of them is mended or left out."""
     if not isinstance(domains, list):
         raise DroverError(f"{where}: domains must be a list, not {domains!r}.")
     seen: set[str] = set()

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The further storage pools of a host and of the fleet for people: the amounts promised, beside those that the storage of a host has in use."""
+"""The listing of further storage pools of a host and of the fleet for people: promised amounts and
+used storage.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from . import record_pools
 
 
 def of_host(connection: Connection, host: str) -> list[ListedPool]:
-    """Return the pools of a host that drover_storage_pools names, as the last discovery has seen them, by node and name."""
+    """Return the pools of a host in drover_storage_pools, from the last discovery, by node and
+    name.
+    """
     nodes = compute_nodes.by_host(connection, [host])
     found = [(node, pool) for _key, node in sorted(nodes.items()) for pool in (node.facts or {}).get("storage_pools") or ()]
     uuids = [record_pools.provider_uuid(node.uuid, pool) for node, pool in found]
@@ -48,7 +52,10 @@ def of_host(connection: Connection, host: str) -> list[ListedPool]:
 
 
 def of_fleet(connection: Connection) -> list[FurtherPool]:
-    """Return what is promised in all pools of each name, by name; a pool that several hosts share counts once."""
+    """Return the promised amounts of all pools of each name, by name.
+
+    A pool that several hosts share counts once.
+    """
     found: dict[str, FurtherPool] = {}
     rows = providers.inventories_of_classes(connection, POOL_PREFIX)
     pool_names.learn(connection, {row.name for row in rows})

@@ -1,20 +1,22 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What hosts report against what the store holds: who is new, where, moved, doubled or missing.
+"""The comparison of reports of hosts with the store: instances that are new, here, moved, doubled
+or missing.
 
-Data in, data out. The rules, in the order they are tried for each domain reported:
+Data in, data out. The rules, in their order, for each reported domain:
 
-- one that was evacuated from this host is stale here: it is no sighting while it is shut off, and doubled
-  when it runs;
-- an instance with an open migration is left to that migration;
-- an unknown uuid is adopted;
-- an instance recorded here is here;
-- an instance recorded elsewhere has moved here, unless another host shows it too: then it is
-  doubled, its record stays as it is and the operator gets a message.
+- A domain that was evacuated from this host is stale here. It is no sighting while it is off, and
+  doubled when it runs.
+- An instance with an open migration is left to that migration.
+- An unknown uuid is adopted.
+- An instance recorded here is here.
+- An instance recorded elsewhere has moved here, unless another host shows it too. Then it is
+  doubled, its record stays as it is, and the operator gets a message.
 
-An instance recorded on a reporting host that no longer shows it is missing, unless it is only being
-built or another host shows it. Nothing of it is thrown away: in doubt, say so.
+An instance recorded on a reporting host that no longer shows it is missing, unless it is still
+being built or another host shows it. No record of it is removed; in doubt the operator gets a
+message.
 """
 
 from __future__ import annotations
@@ -31,15 +33,15 @@ Stale = Collection[tuple[str, int]]
 
 
 class Findings(TypedDict):
-    """What a discovery comes to, by uuids of instances."""
+    """The results of a discovery, by uuids of instances."""
 
-    #: (Node id, domain) of those that are where the store has them now.
+    #: (Node id, domain) of the instances at their place in the store.
     here: dict[str, tuple[int, DomainReport]]
     adopted: list[str]
     moved: list[str]
     missing: list[str]
     stale: list[str]
-    #: With all the nodes that show it.
+    #: The doubled instances, with all nodes that show them.
     doubled: list[tuple[str, set[int]]]
 
 
@@ -53,9 +55,12 @@ def reconcile(
 ) -> Findings:
     """Compare one discovery with the store.
 
-    :param instances: dict uuid -> row (uuid, name, compute_node_id, state) of the instances concerned.
-    :param sightings: dict uuid -> set of ids of nodes that showed it, those not reporting now included.
-    :param old: ids of nodes whose last report is of another look: what they showed then and others show now is no double, as it may have moved.
+    :param instances: dict uuid -> row (uuid, name, compute_node_id, state) of the instances
+        concerned.
+    :param sightings: dict uuid -> set of ids of nodes that showed it, also of nodes without a
+        report now.
+    :param old: ids of nodes with a last report from another look. An instance that they showed then
+        and others show now is no double, because it may have moved.
     """
     result: Findings = {"here": {}, "adopted": [], "moved": [], "missing": [], "stale": [], "doubled": []}
     where: dict[str, dict[int, DomainReport]] = {}

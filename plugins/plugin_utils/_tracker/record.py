@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One discovery written into the store, however many hosts it is of, in the caller's transaction."""
+"""The record of one discovery of any number of hosts, in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -30,16 +30,20 @@ from .reconcile import Reported, Stale, reconcile
 
 
 def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], now: float) -> dict[str, Any]:
-    """Record what hosts report: heartbeat, compute nodes, inventories, traits, instances, allocations.
+    """Record the reports of hosts: heartbeat, compute nodes, inventories, traits, instances,
+    allocations.
 
-    :param reports: dict host -> list of compute nodes as tracker.node.describe() returns them. It is
-        all that the host has: a node of it that is not in the list is removed, or kept and marked
-        when something is allocated on it. A host whose list is empty, and that has no node left, is removed too.
-    :returns: a dict of plain types: changed (bool; heartbeats and figures of use do not count), nodes,
-        instances (counts), and lists of names for people: added, removed, unreported, adopted, moved,
-        missing, went_down (uuid and name of those that ran when the host went down, and are off), cleared (evacuated from here,
-        gone from here: their room is free), stale (evacuated from here and still defined here, shut off), doubled; and sentences:
-        policies (those that cannot be read), unmeasured (disks that count as nothing, because nobody knows their size).
+    :param reports: dict host -> list of compute nodes as tracker.node.describe() returns them. The
+        list is complete: a node of the host that is not in it is removed, or kept and marked if
+        something is allocated on it. A host with an empty list, and without a node left, is removed
+        too.
+    :returns: a dict of plain types: changed (bool; heartbeats and figures of use do not count),
+        nodes, instances (counts), and lists of names for people: added, removed, unreported,
+        adopted, moved, missing, went_down (uuid and name of instances that ran when the host went
+        down, and are off), cleared (evacuated from here and gone from here: their room is free),
+        stale (evacuated from here and still defined here, off), doubled; and sentences: policies
+        (policies that cannot be read), unmeasured (disks that count as nothing, because their size
+        is not known).
     :raises DroverError: two nodes of one host have one name, or different availability zones.
     """
     wanted = _by_key(reports)
@@ -51,7 +55,7 @@ def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], 
     changed_labels = services.set_labels(connection, _labels(wanted))
     gone = {key: row for key, row in before.items() if key not in wanted}
     reported = {rows[key].id: {found["columns"]["uuid"]: found for found in node["domains"]} for key, node in wanted.items()}
-    # Their host was asked and does not have them, so what they showed before is not there any more.
+    # Their host has reported without them, so their old domains are gone.
     reported.update({row.id: {} for row in gone.values()})
     hosts = {rows[key].id: key[0] for key in wanted} | {row.id: key[0] for key, row in gone.items()}
     changed_devices = record_hardware.write_devices(connection, wanted, rows)
@@ -103,16 +107,17 @@ def _by_key(reports: Mapping[str, Sequence[NodeReport]]) -> dict[NodeKey, NodeRe
 
 
 def withdraw(connection: Connection, host: str, now: float) -> None:
-    """Record that a host has nothing any more, as record() does with an empty list."""
+    """Record that a host has nothing left, like record() with an empty list."""
     record(connection, {host: []}, now)
 
 
 def refuse_second_names(connection: Connection, reports: Mapping[str, Sequence[NodeReport]]) -> None:
-    """Refuse a host that is another host of the store or of this discovery under a second name: its room would count twice.
+    """Refuse a second name of a host of the store or of this discovery, because its room would
+    count twice.
 
-    The name that the store has had longer is the right one, so that the machine counts once.
+    The older name in the store is the right one.
 
-    :raises SecondName: it is another name than that.
+    :raises SecondName: a host has another name than that.
     """
     wanted = _by_key(reports)
     uuids = {str(uuid) for node in wanted.values() if (uuid := (node["columns"]["facts"] or {}).get("host_uuid"))}
@@ -166,7 +171,8 @@ def _labels(wanted: Nodes) -> dict[str, dict[str, str]]:
 
 
 def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, before: NodeRows, now: float) -> dict[str, Any]:
-    # The provider's name is the node's when that is the host's too; else it says both.
+    # The name of the provider is the name of the node if host and node have the same name; else it
+    # has both names.
     names = {rows[key].uuid: node_label(*key) for key in wanted}
     by_uuid = providers.ensure(connection, names)
     ids = {key: by_uuid[rows[key].uuid] for key in wanted}
@@ -183,7 +189,7 @@ def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, befo
                 or resource_classes.DISCOVERED[name].initial_ratio,
             }
             for name, values in node["inventories"].items()
-            # The disk of such a node is the pool's, which is counted once for all that see it.
+            # The disk of such a node belongs to a pool, which counts once for all its nodes.
             if name != record_sharing.DISK or ids[key] not in shared["disk"]
         }
     changed = providers.set_inventories(connection, inventories, owned=providers.DISCOVERED_CLASSES)
@@ -201,14 +207,15 @@ def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, befo
 
 
 def _clear_evacuated(connection: Connection, hosts: Mapping[int, str], reported: Reported, now: float) -> tuple[Stale, list[str]]:
-    """Close evacuations from hosts that are back and no longer have what was evacuated (N9.4).
+    """Close evacuations from hosts that are back and no longer have the evacuated instances (N9.4).
 
-    :returns: (set of (uuid, node id) that are still there, sorted names of those that are not).
+    :returns: (set of (uuid, node id) that are still there, sorted names of instances that are
+        gone).
     """
     left: set[tuple[str, int]] = set()
     cleared = []
     for each in evacuations.left_behind(connection, set(hosts.values())):
-        # It may have been read where it runs by now as well, or have moved back.
+        # Its new host may be in this discovery too, or it may have moved back.
         nodes = [node for node, domains in reported.items() if each["uuid"] in domains and hosts[node] == each["source"] != each["host"]]
         if nodes:
             left.update((each["uuid"], node) for node in nodes)
@@ -221,12 +228,14 @@ def _clear_evacuated(connection: Connection, hosts: Mapping[int, str], reported:
 def end_moved_back(
     connection: Connection, evacuated: Mapping[str, Mapping[str, Any]], absent: Mapping[str, certainty.Proof], now: float
 ) -> None:
-    """Close evacuations whose instances somebody has moved back: their source shows them, and no other host does.
+    """Close evacuations of instances that a person has moved back: only their source shows them.
 
-    A definition that is shut off at the source may be old: a person may have moved the instance to a third host after the last discovery of that
-    host. So such an evacuation is closed only if all other hosts were read after the new host was first seen without the instance.
+    A definition that is off at the source may be old: a person may have moved the instance to a
+    third host after the last discovery of that host. So such an evacuation is closed only if all
+    other hosts were read after the new host was first seen without the instance.
 
-    :param evacuated: entries of left_behind(), by the uuids of the instances, each with the state in which its source shows it.
+    :param evacuated: entries of left_behind(), by the uuids of the instances, each with the state
+        that its source shows.
     :param absent: proofs that their hosts do not have them any more, by the uuids.
     """
     seen = node_rows.sightings(connection, absent)
@@ -246,9 +255,9 @@ def end_moved_back(
 def _end_moves_elsewhere(
     connection: Connection, migrations: Iterable[Any], hosts: Mapping[int, str], reported: Reported, now: float
 ) -> bool:
-    """Close the moves of instances of which neither end had anything, where a third host shows them.
+    """Close the moves of instances that neither end had, if a third host shows them.
 
-    :returns: whether there was one.
+    :returns: True if such a move was closed.
     """
     ended = False
     for migration in migrations_open.lost_track_of(connection, migrations):
@@ -283,7 +292,7 @@ def _write_instances(
     old = {node for node, read_at in node_rows.read_at(connection, others).items() if abs(now - read_at) > node_rows.ONE_LOOK}
     result = reconcile(reported, known, seen, set(migrations) | _being_built(reported, known), stale, old)
     leaving = [uuid for uuid, migration in migrations.items() if migration.status in migration_claims.UNDER_WAY]
-    # A resize that waits to be confirmed keeps nobody from the question where a guest is that ran.
+    # An unconfirmed resize stays at its place, but its guest may have gone down like any other.
     waiting = {
         uuid: (known[uuid].compute_node_id, reported[known[uuid].compute_node_id][uuid])
         for uuid, migration in migrations.items()
@@ -298,16 +307,16 @@ def _write_instances(
         node: {uuid: domain_facts.files(found["columns"], facts.get(node) or {}) for uuid, found in domains.items()}
         for node, domains in reported.items()
     }
-    # Where the domain of a resized instance is gone, nothing else tells which files were its own.
+    # Only the domain of a resized instance shows its files, so keep them when the domain is gone.
     resized = [uuid for uuid, migration in migrations.items() if migration.status == "finished"]
     files.write(connection, needs, [*leaving, *resized], _attaching(known))
     hardware = record_hardware.Hardware(connection, {node: domains.values() for node, domains in reported.items()})
     pools = record_pools.Pools(connection, facts)
     wanted, changed, unmeasured = write_taken(connection, known, result["here"], provider_ids, disk, now, hardware, pools)
-    # Also those of instances that are recorded on another node, and are to come here.
+    # Include moves to these nodes of instances that are recorded on another node.
     moves = migrations_open.holding_at(connection, reported)
     kept = _claimed({uuid: row for uuid, row in known.items() if uuid not in wanted}, moves)
-    # In a resize its domain has its old size where it arrives, until it gets the other one there.
+    # In a resize, the domain arrives with its old size and gets the new one there.
     both_ends = {
         (node, row.instance_uuid)
         for row in moves
@@ -363,10 +372,10 @@ def write_taken(
     :param here: dict uuid -> (node id, domain).
     :param provider_ids: dict node id -> its provider.
     :param disk: dict provider of a node -> the sharing provider that is its disk.
-    :param hardware: of these nodes.
-    :param pools: of these nodes.
-    :returns: (dict uuid -> columns of the instance, whether anything changed, the (uuid, pool) of instances with disks there whose size nobody
-        knows; the pool is None for the instances' storage).
+    :param hardware: the hardware of these nodes.
+    :param pools: the pools of these nodes.
+    :returns: (dict uuid -> columns of the instance, True if anything changed, the (uuid, pool) of
+        instances with disks of unknown size there; the pool is None for the instances' storage).
     """
     attaching = _attaching(known)
     held = allocations.read(connection, here)
@@ -384,7 +393,7 @@ def write_taken(
             resources["DISK_GB"] = row.disk_gb if row is not None else 0
             unmeasured += [] if resources["DISK_GB"] else [(uuid, None)]
         if uuid in attaching:
-            # What was claimed for a disk that its host does not show yet.
+            # Keep the claim for a disk that its host does not show yet.
             resources["DISK_GB"] = max(resources["DISK_GB"], has.get("DISK_GB", 0))
         wanted[uuid] = _instance_columns(row, node, domain, resources, groups)
         owners[uuid] = (wanted[uuid]["project"], wanted[uuid]["user"])
@@ -399,10 +408,10 @@ def write_taken(
 
 
 def _unmeasured(name: str, host: str, pool: str | None) -> str:
-    """Return the sentence about disks that count as nothing."""
+    """Return the sentence on disks that count as nothing."""
     where, start = "the instances' storage", ""
     if pool:
-        # One that runs lists what was there when it was started, or read last.
+        # A running pool lists its contents from its start or its last refresh.
         where, start = (
             f"the storage pool {pool}",
             f"start the pool (virsh pool-start {shlex.quote(pool)}), or read it anew if it runs (virsh pool-refresh {shlex.quote(pool)}),",
@@ -414,7 +423,9 @@ def _unmeasured(name: str, host: str, pool: str | None) -> str:
 
 
 def _claimed(known: Mapping[str, Any], migrations: Iterable[Any]) -> set[tuple[int, str]]:
-    """(node id, uuid) of instances and migrations that keep what they have of nodes that do not show them: being built, moved or missing.
+    """Return (node id, uuid) of consumers that keep their amounts on nodes that do not show them.
+
+    These are instances that are being built, moved or missing, and their migrations.
 
     :param known: the instances that no host shows.
     """
@@ -429,7 +440,10 @@ def _attaching(known: Mapping[str, Any]) -> set[str]:
 
 
 def _being_built(reported: Reported, known: Mapping[str, Any]) -> set[str]:
-    """Instances whose build has defined the domain and not started it yet: that is the build's to do, or the next run's."""
+    """Return the instances with a defined and not yet started domain of a build.
+
+    Only the build, or the next run of it, may start it.
+    """
     off = {uuid for domains in reported.values() for uuid, domain in domains.items() if domain["columns"]["state"] == "shutoff"}
     return {uuid for uuid in off if uuid in known and known[uuid].task_state == orders.SPAWNING}
 
@@ -441,7 +455,9 @@ def _shares(
     provider_ids: Mapping[int, int],
     disk: Mapping[int, int],
 ) -> dict[int, Collection[int]]:
-    """The sharing providers that instances hold something of: dict id -> providers of the nodes it serves."""
+    """Return the sharing providers with allocations of instances: dict id -> providers of their
+    nodes.
+    """
     own = set(provider_ids.values())
     shares: dict[int, set[int]] = {}
     for provider, pool in disk.items():
@@ -457,14 +473,14 @@ def _taken(
     held: Mapping[int, Mapping[str, int]],
     shares: Mapping[int, Collection[int]],
 ) -> dict[int, dict[str, int]]:
-    """What an instance takes, by provider.
+    """Return the amounts that an instance takes, by provider.
 
-    What libvirt does not show, such as addresses and classes of one's own, stays as it was claimed, on the
-    node's own providers and on those that share with it. What it shows stays where it was claimed too, or else
-    goes to the node, its disk to where the node's disk is.
+    libvirt does not show some amounts, such as addresses and custom classes. They stay as claimed,
+    on the node's own providers and on providers that share with it. Amounts that libvirt shows stay
+    at their claim too, or else go to the node; a disk goes to the disk provider of the node.
     """
     served = {key: held[key] for key in held if key == provider or provider in shares.get(key, ())}
-    # Where the domain shows no pins, it has those that were claimed.
+    # A domain that shows no pins has its claimed pins.
     dedicated = 0 if "PCPU" in resources else sum(amounts.get("PCPU", 0) for amounts in served.values())
     if "PCPU" not in resources and dedicated > resources.get("VCPU", 0):
         served = {key: {name: n for name, n in amounts.items() if name != "PCPU"} for key, amounts in served.items()}
@@ -502,9 +518,9 @@ def _instance_columns(
         "project": kept("project"),
         "user": kept("user"),
         "flavor": kept("flavor"),
-        # The metadata is the one place of the policy: what is no longer there no longer holds.
+        # The metadata is the only place of the policy: a removed policy is no longer valid.
         "policy": _policy(domain),
-        # Of the labels too.
+        # The metadata is the only place of the labels too.
         "labels": domain["labels"] or None,
     }
 
@@ -514,7 +530,11 @@ def _policy(domain: DomainReport) -> dict[str, Any] | None:
 
 
 def _doubled(uuid: str, shown: Sequence[tuple[str, str, str | None, str]], reported: Reported) -> dict[str, Any]:
-    """:param shown: (host, hypervisor_hostname, host_uuid or None, state of the domain) of each compute node that shows it."""
+    """Return the entry of a doubled instance.
+
+    :param shown: (host, hypervisor_hostname, host_uuid or None, state of the domain) of each
+        compute node that shows it.
+    """
     name = next(domains[uuid]["columns"]["name"] for domains in reported.values() if uuid in domains)
     hosts = {host for host, *dummy in shown}
     host_uuids = {host_uuid for dummy, node, host_uuid, state in shown}
@@ -529,9 +549,9 @@ def _doubled(uuid: str, shown: Sequence[tuple[str, str, str | None, str]], repor
 
 
 def retire(connection: Connection, gone: NodeRows) -> tuple[list[str], list[str]]:
-    """Remove compute nodes that their host no longer reports, or mark those on which something is allocated.
+    """Remove compute nodes that their host no longer reports; mark nodes with allocations.
 
-    :returns: the names of the nodes that were removed, and of those that were marked.
+    :returns: the names of the removed nodes, and of the marked nodes.
     """
     by_uuid = providers.ids(connection, {row.uuid for row in gone.values()})
     trees = provider_trees.trees(connection, by_uuid.values())
@@ -574,7 +594,7 @@ def record_built(connection: Connection, uuid: str, host: str, domain: DomainRep
 
 
 def record_seen(connection: Connection, uuid: str, host: str, domain: DomainReport, now: float) -> None:
-    """Record what a host has just shown of an instance that is recorded there; else nothing is recorded."""
+    """Record the new report of a host on an instance, if the instance is recorded there."""
     node = instance_rows.place(connection, uuid)
     if node is not None and node.host == host:
         _write_domain(connection, node, domain, now)
@@ -582,7 +602,10 @@ def record_seen(connection: Connection, uuid: str, host: str, domain: DomainRepo
 
 
 def _note_local_disks(domain: DomainReport, node: Mapping[str, Any]) -> None:
-    """:param node: the facts of the node that shows it."""
+    """Note if a domain has local disks.
+
+    :param node: the facts of the node that shows it.
+    """
     domain["columns"]["local_disks"] = bool(storage_identity.local_disks(storage_identity.all_disks(domain["columns"]["facts"]), node))
 
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The devices of one instance, written into the store: what is claimed before a disk is attached, and what its host shows afterwards."""
+"""The devices of one instance in the store: the claim before a disk is attached, and the record
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,12 @@ from .record_sharing import DISK
 
 
 def claim(connection: Connection, uuid: str, host: str, facts: Any, now: float, room: bool = True) -> None:
-    """Claim what an instance will need on its host: its files, for no other to get them, and DISK_GB.
+    """Claim the files of an instance on its host, so that no other instance gets them, and DISK_GB.
 
-    :param facts: the domain as it will be, as its host foretells it.
+    :param facts: the domain after the change, as its host foretells it.
     :param room: claim DISK_GB too.
-    :raises DroverError: the host has no room; the project's quota has none; or the instance is not there any more.
+    :raises DroverError: the host or the project's quota has no room; or the instance is not there
+        any more.
     """
     foreseen = domain.describe(facts)
     node = _node(connection, uuid, host, foreseen)
@@ -43,7 +46,7 @@ def claim(connection: Connection, uuid: str, host: str, facts: Any, now: float, 
     }
     holdings = allocations.Holdings(connection, {}, now, drop=[uuid])
     if uuid not in holdings.held:
-        # It holds nothing, so nothing of it is counted; discovery does not ask for room either.
+        # It holds nothing, so nothing of it is counted; a discovery claims no room either.
         return
     mine, limited = dict(holdings.held[uuid]), True
     classes = bulk.ids_by(connection, tables.resource_classes.c.name, more)
@@ -70,7 +73,10 @@ def claim(connection: Connection, uuid: str, host: str, facts: Any, now: float, 
 
 
 def record_devices(connection: Connection, uuid: str, host: str, facts: Any, now: float) -> None:
-    """Record what a host has just shown of an instance, and what that takes, as a discovery does; nothing if it is elsewhere by now."""
+    """Record the new report of a host on an instance and its amounts, like a discovery.
+
+    Record nothing if the instance is elsewhere by now.
+    """
     node = instance_rows.place(connection, uuid)
     if node is None or node.host != host:
         return
@@ -93,7 +99,9 @@ def _node(connection: Connection, uuid: str, host: str, foreseen: DomainReport) 
 
 
 def _providers(connection: Connection, node: Any) -> tuple[int, Mapping[int, int]]:
-    """The provider of a node, and the sharing provider that is its disk: dict id -> id, empty where the disk is its own."""
+    """Return the provider of a node, and its sharing provider of disk: dict id -> id, empty with an
+    own disk.
+    """
     shared = (node.facts or {}).get("shared_storage")
     pool = record_sharing.uuid_of(shared["id"]) if shared else None
     ids = providers.ids(connection, [node.uuid, *([pool] if pool else [])])

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cells and devices of hosts, and what domains have of them, written into the store in the caller's transaction."""
+"""The cells and devices of hosts, and the parts that domains have, in the store, in the caller's
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,10 @@ Shown = Mapping[int, Mapping[str, DomainReport]]
 
 
 def write_devices(connection: Connection, wanted: Nodes, rows: NodeRows) -> bool:
-    """Write the devices of nodes that may be given away.
+    """Write the devices of nodes that domains may get.
 
-    :returns: whether anything changed; what can still be made of a type changes by itself.
+    :returns: True if anything changed. The number of mediated devices that can still be made does
+        not count, because it changes by itself.
     """
     ids = {key: rows[key].id for key in wanted}
     changed = devices.write_pci(connection, {ids[key]: node["pci_devices"] for key, node in wanted.items()})
@@ -35,10 +38,11 @@ def write_devices(connection: Connection, wanted: Nodes, rows: NodeRows) -> bool
 
 
 def write_nested(connection: Connection, wanted: Nodes, rows: NodeRows, roots: Mapping[NodeKey, int], before: NodeRows) -> bool:
-    """Write the providers of devices below those of nodes.
+    """Write the providers of devices below the providers of nodes.
 
     :param roots: {key of a node: id of its provider}.
-    :returns: whether anything changed; what can still be made of a type changes by itself.
+    :returns: True if anything changed. The number of mediated devices that can still be made does
+        not count, because it changes by itself.
     """
     children: dict[int, dict[str, discovered_children.Child]] = {}
     names = {roots[key]: (rows[key].uuid, f"{node_label(*key)}_") for key in wanted}
@@ -59,7 +63,7 @@ def write_nested(connection: Connection, wanted: Nodes, rows: NodeRows, roots: M
         } | record_pools.children(node, uuid, name, known)
 
     def is_ours(root: int, uuid: str, name: str) -> bool:
-        # Their uuids are made of their names.
+        # Such a uuid is made from the name.
         key = name.removeprefix(names[root][1])
         return uuid in (provider_uuids.uuid_of(names[root][0], each) for each in (key, key.lower()))
 
@@ -67,7 +71,7 @@ def write_nested(connection: Connection, wanted: Nodes, rows: NodeRows, roots: M
 
 
 class Hardware:
-    """The cells and devices of nodes, as the store has them by now, for what domains have of them.
+    """The cells and devices of nodes in the store now, for the parts that domains have.
 
     :param shown: {node id: domains that it shows}.
     """
@@ -78,12 +82,12 @@ class Hardware:
         mdevs, kinds = devices.read_mdevs(connection, list(shown)), devices.read_mdev_types(connection, list(shown))
         rows = compute_nodes.cells(connection, shown)
         self._cells = {key: row.numa_cells or [] for key, row in rows.items()}
-        # The facts of a host are large, and only a vDPA device is found by them.
+        # The facts of a host are large, and are needed only to find a vDPA device.
         asking = [node for node, domains in shown.items() if any(_has_vdpa(each) for each in domains)]
         facts_of = {key: facts.get("pci_devices") or [] for key, facts in compute_nodes.facts(connection, asking).items()}
-        # Virtual functions by their interfaces are of the store.
+        # The store has the interfaces of virtual functions.
         self._known = {key: [*facts_of.get(key, ()), *pci.get(key, ())] for key in shown}
-        # {node: {address: uuid of the provider}} of devices for one use only.
+        # {node: {address: uuid of the provider}}, for devices for one use only.
         self._for_one_use = {
             key: {each["address"]: provider_uuids.provider_of(row.uuid, each) for each in pci.get(key, ()) if one_time_use.is_marked(each)}
             for key, row in rows.items()
@@ -109,9 +113,10 @@ class Hardware:
         self._ids = providers.ids(connection, set().union(*self._nested.values()))
 
     def resources(self, node: int, domain: DomainReport, resources: Resources) -> Resources:
-        """Return what a domain takes, with PCPU in place of VCPU for the CPUs that are its own.
+        """Return the amounts that a domain takes, with PCPU in place of VCPU for its dedicated
+        CPUs.
 
-        Where a host keeps no CPUs for pinned vCPUs, or tells no cells, that is not known.
+        They are not known on a host that keeps no CPUs for pinned vCPUs or reports no cells.
         """
         dummy, pinned, others = self._use(node, domain)
         if not any(set(cell["pcpus"]) - set(cell["cpus"]) for cell in self._cells.get(node, ())):
@@ -119,7 +124,9 @@ class Hardware:
         return {**resources, "VCPU": resources.get("VCPU", 0) - pinned, "PCPU": pinned + others}
 
     def nested(self, node: int, domain: DomainReport) -> tuple[set[int], dict[int, Resources]]:
-        """Return the ids of a node's providers of devices, and what a domain takes of them."""
+        """Return the ids of a node's providers of devices, and the amounts that a domain takes of
+        them.
+        """
         own = {self._ids[uuid] for uuid in self._nested.get(node, ()) if uuid in self._ids}
         taken: dict[int, Resources] = {}
         for device in self._devices(node, domain):
@@ -130,11 +137,14 @@ class Hardware:
         return own, taken
 
     def write_use(self, shown: Shown, keep: Collection[tuple[int, str]], resized: Collection[tuple[int, str]] = ()) -> bool:
-        """Record what domains have of the cells and devices of their nodes; their consumers must be there.
+        """Record the cells and devices of their nodes that domains have. Their consumers must
+        exist.
 
         :param shown: all domains of these nodes.
-        :param keep: (node id, uuid) of consumers that keep what they have: claimed, and not shown yet.
-        :param resized: those that keep what was claimed, whatever they show: in a resize they may show those of the other size.
+        :param keep: (node id, uuid) of consumers that keep their cells and devices: claimed, and
+            not shown yet.
+        :param resized: consumers that keep their claim whatever they show: in a resize they may
+            show the other size.
         """
         keep = (set(keep) - {(node, uuid) for node, domains in shown.items() for uuid in domains}).union(resized)
         cells = {
@@ -152,7 +162,7 @@ class Hardware:
         return self._reserve_used(shown) or changed
 
     def _reserve_used(self, nodes: Collection[int]) -> bool:
-        """Reserve the devices for one use only that somebody has; return whether there is a new one."""
+        """Reserve the devices for one use only that have an owner. Return True if one is new."""
         for_one_use = {key: found for key, found in self._for_one_use.items() if found and key in nodes}
         if not for_one_use:
             return False
@@ -164,7 +174,7 @@ class Hardware:
         return one_time_use.reserve(self._connection, used)
 
     def write_one(self, node: int, uuid: str, domain: DomainReport) -> None:
-        """Record what one domain has of its node, and leave that of all others as it is."""
+        """Record the cells and devices of one domain, and change nothing of the other domains."""
         others = {(node, each["uuid"]) for each in numa.read(self._connection, [node]).get(node, ())}
         owners = [each["owner"] for each in devices.read_pci(self._connection, [node]).get(node, ())]
         owners += [each["owner"] for each in devices.read_mdevs(self._connection, [node]).get(node, ())]
@@ -185,7 +195,7 @@ class Hardware:
         return host_cells.cells_of_domain(facts, self._cells.get(node, ()))
 
     def _devices(self, node: int, domain: DomainReport) -> list[str]:
-        """The PCI addresses and uuids of mediated devices that a domain has."""
+        """Return the PCI addresses and the uuids of mediated devices of a domain."""
         facts = domain["columns"]["facts"]
         each = {"uuid": domain["columns"]["uuid"], **{key: facts.get(key) for key in ("hostdevs", "interfaces")}}
         if not each["hostdevs"] and not any(nic.get("type") == "direct" for nic in each["interfaces"] or ()):

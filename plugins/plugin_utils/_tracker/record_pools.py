@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The further storage pools of nodes in the store, in the caller's transaction: their providers, and what instances take of them."""
+"""The further storage pools of nodes in the store, in the caller's transaction: providers, and
+amounts of instances.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,11 @@ from .sharing_facts import uuid_of
 
 
 def children(node: NodeReport, uuid: str, prefix: str, known: Mapping[str, Collection[str]]) -> dict[str, discovered_children.Child]:
-    """Return the providers of the pools that a node has for itself, by their uuids.
+    """Return the providers of the unshared pools of a node, by their uuids.
 
-    :param uuid: of the node.
-    :param prefix: what the names begin with.
-    :param known: the traits by key of the provider that the last discovery reported.
+    :param uuid: the uuid of the node.
+    :param prefix: the beginning of the names.
+    :param known: the traits that the last discovery reported, by key of the provider.
     """
     found = {}
     for pool in node["storage_pools"]:
@@ -48,10 +50,10 @@ def children(node: NodeReport, uuid: str, prefix: str, known: Mapping[str, Colle
 
 
 def shared(wanted: Nodes, storage: Mapping[str, sharing.Pool]) -> dict[str, sharing.Pool]:
-    """Return the pools that come from elsewhere, by the uuid of their provider.
+    """Return the shared pools, by the uuid of their provider.
 
-    :param storage: those of instances' storage, which are among them.
-    :raises DroverError: hosts call one storage differently.
+    :param storage: the pools of instances' storage; the result includes them.
+    :raises DroverError: hosts give one storage different names.
     """
     pools: dict[str, sharing.Pool] = dict(storage)
     for _key, node in sorted(wanted.items()):
@@ -70,7 +72,7 @@ def shared(wanted: Nodes, storage: Mapping[str, sharing.Pool]) -> dict[str, shar
             )
             if pool["resource"] != each["resource_class"]:
                 raise _counts_twice(each["shared_id"], pool["resource"], each["resource_class"])
-            # Of several answers at once the largest, so that their order does not matter.
+            # Use the largest of several values, so that their order does not matter.
             pool["total"] = max(pool["total"] or 0, each["total"] or 0) or None
             pool["allocation_ratio"] = max(pool["allocation_ratio"] or 0, each["allocation_ratio"] or 0) or None
             if each["reserved"] is not None:
@@ -79,10 +81,12 @@ def shared(wanted: Nodes, storage: Mapping[str, sharing.Pool]) -> dict[str, shar
 
 
 def refuse_two_classes(connection: Connection, wanted: Mapping[str, sharing.Pool], names: Mapping[str, str]) -> None:
-    """See that no storage is counted by two resource classes, as by two names, or as instances' storage and as a further pool.
+    """Refuse a storage with two resource classes.
+
+    It may have two names, or be instances' storage and a further pool.
 
     :param names: the texts of storage by uuid of its provider.
-    :raises DroverError: one is.
+    :raises DroverError: a storage has two classes.
     """
     ids = providers.ids(connection, wanted)
     by_id = {key: uuid for uuid, key in ids.items()}
@@ -105,10 +109,10 @@ def _counts_twice(storage: str, one: str, other: str) -> DroverError:
 
 
 def write_traits(connection: Connection, wanted: Nodes, before: NodeRows, ids: Mapping[str, int]) -> bool:
-    """Write the traits of shared pools. Those that no discovery reported are the operator's.
+    """Write the traits of shared pools. Traits that no discovery reported belong to the operator.
 
     :param ids: {uuid of a sharing provider: its id}.
-    :returns: whether any changed.
+    :returns: True if any changed.
     """
     traits: dict[int, set[str]] = {}
     reported: dict[int, set[str]] = {}
@@ -124,7 +128,7 @@ def write_traits(connection: Connection, wanted: Nodes, before: NodeRows, ids: M
 
 
 class Pools:
-    """The further pools of nodes, for what domains take of them.
+    """The further pools of nodes, for the amounts that domains take.
 
     :param facts: {node id: facts of the node}.
     """
@@ -141,10 +145,13 @@ class Pools:
         self._ids = {node: {name: ids[uuid] for name, uuid in each.items() if uuid in ids} for node, each in uuids.items()}
 
     def divide(self, node: int, domain: DomainReport, held: Resources, attaching: bool = False) -> tuple[Resources, Any, list[str]]:
-        """Return what a domain takes, by resource class; its DISK_GB, None where it is not known; and the pools where nobody knows what it takes.
+        """Divide the disks of a domain between the pools and the storage of the instances.
 
-        :param held: what the instance has by now, by class: where the size of a disk is not known, it keeps that.
-        :param attaching: it keeps what was claimed for a disk that its host does not show yet.
+        :param held: the present amounts of the instance, by class; it keeps them if the size of a
+            disk is not known.
+        :param attaching: keep the claim for a disk that its host does not show yet.
+        :returns: the amounts by resource class; DISK_GB, None if it is not known; and the pools
+            with an unknown amount.
         """
         disks = storage_identity.all_disks(domain["columns"]["facts"])
         if node not in self._facts or not disks:
@@ -163,7 +170,9 @@ class Pools:
         return self._ids.get(node, {}).get(name)
 
     def put(self, node: int, taken: Mapping[int, Resources], amounts: Resources) -> dict[int, Resources]:
-        """Return what an instance takes by provider, with its amounts of pools in place of those that it had."""
+        """Return the amounts of an instance by provider, with new amounts of pools in place of the
+        old ones.
+        """
         found = {key: {name: n for name, n in each.items() if not name.startswith(POOL_PREFIX)} for key, each in taken.items()}
         for name, amount in amounts.items():
             if amount:
@@ -174,7 +183,8 @@ class Pools:
 def provider_uuid(node: str, pool: Mapping[str, Any]) -> str:
     """Return the uuid of the provider of a pool.
 
-    :param node: the uuid of its node. pool: of the facts of the node.
+    :param node: the uuid of its node.
+    :param pool: a pool from the facts of the node.
     """
     return uuid_of(pool["shared_id"]) if pool["shared_id"] else provider_uuids.uuid_of(node, storage_pools.key_of(pool["name"]))
 

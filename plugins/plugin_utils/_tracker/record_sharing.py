@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What nodes share, written into the store: storage pools and pools of IP addresses.
+"""The storage pools and pools of IP addresses that nodes share, in the store.
 
 See docs/shared-storage.md. A storage pool becomes a sharing provider with the second node that sees
 it, a pool of addresses with the first.
@@ -20,15 +20,15 @@ from .node import NodeKey, NodeRows, Nodes
 from .sharing_facts import uuid_of
 
 DISK, ADDRESS = "DISK_GB", "IPV4_ADDRESS"
-# From how many nodes on a storage pool is shared.
+# The number of nodes that makes a storage pool shared.
 _SEVERAL = 2
 
 
 def write(connection: Connection, wanted: Nodes, before: NodeRows, ids: Mapping[NodeKey, int], now: float) -> dict[str, Any]:
-    """Write what nodes share.
+    """Write the pools that nodes share.
 
-    :returns: a dict: disk (dict id of a node's provider -> id of the sharing provider that is its disk),
-        changed.
+    :returns: a dict: disk (dict id of a node's provider -> id of the sharing provider that is its
+        disk), changed.
     :raises DroverError: hosts define one pool of IP addresses differently.
     """
     storage, addresses = _storage_pools(wanted), _ip_pools(connection, wanted, before)
@@ -61,15 +61,17 @@ def write(connection: Connection, wanted: Nodes, before: NodeRows, ids: Mapping[
 
 
 def tidy(connection: Connection, before: Iterable[Any]) -> bool:
-    """Remove the pools that nobody is left to see and nothing is allocated on.
+    """Remove the pools without a node and without an allocation.
 
-    :returns: whether anything was removed.
+    :returns: True if a pool was removed.
     """
     return sharing.remove_unused(connection, {uuid for row in before for uuid in _uuids(row.facts)})
 
 
 def _uuids(facts: Mapping[str, Any] | None) -> set[str]:
-    """The aggregates of a node with these facts: those of its storage, of its further pools and of its IP pools."""
+    """Return the aggregates of a node with these facts: of its storage, its further pools and its
+    IP pools.
+    """
     facts = facts or {}
     found = {_ip_uuid(name) for name in facts.get("ip_pools") or {}}
     if facts.get("shared_storage"):
@@ -78,7 +80,7 @@ def _uuids(facts: Mapping[str, Any] | None) -> set[str]:
 
 
 def _texts(wanted: Nodes) -> dict[str, str]:
-    """Where the storage of nodes comes from, by the uuid of its provider."""
+    """Return the origins of the storage of nodes, by the uuid of its provider."""
     facts = [node["columns"]["facts"] for node in wanted.values()]
     texts = [each["shared_storage"]["id"] for each in facts if each.get("shared_storage")]
     texts += [pool["shared_id"] for each in facts for pool in each.get("storage_pools") or () if pool["shared_id"]]
@@ -99,14 +101,14 @@ def _storage_pools(wanted: Nodes) -> dict[str, sharing.Pool]:
             uuid_of(found["id"]),
             {"name": f"pool/{found['name']}", "resource": DISK, "total": None, "allocation_ratio": None, "reserved": None},
         )
-        # Of several answers at once the largest, so that their order does not matter.
+        # Use the largest of several values, so that their order does not matter.
         pool["total"] = max(pool["total"] or 0, found["total"] or 0) or None
         pool["allocation_ratio"] = max(pool["allocation_ratio"] or 0, node["shared_disk_ratio"] or 0) or None
     return pools
 
 
 def _ip_pools(connection: Connection, wanted: Nodes, before: NodeRows) -> dict[str, sharing.Pool]:
-    """Pools of addresses by uuid, once it is certain that all hosts mean the same."""
+    """Return the pools of addresses by uuid. All hosts must define them in the same way."""
     definitions: dict[str, tuple[NodeKey, dict[str, Any]]] = {}
     for key, node in sorted(wanted.items()):
         for name, pool in (node["columns"]["facts"].get("ip_pools") or {}).items():
@@ -121,7 +123,7 @@ def _ip_pools(connection: Connection, wanted: Nodes, before: NodeRows) -> dict[s
         recorded = ((last.facts or {}).get("ip_pools") or {}).get(name)
         if recorded in (None, pool):
             continue
-        # A host that defined the pool as it is recorded may change it: the operator has edited the variable,
+        # A host with the recorded definition may change it: the operator has edited the variable,
         # and hosts are discovered one after the other.
         if not _was(before, wanted, name, recorded):
             raise _contradiction(name, last.host, recorded, key[0], pool)
@@ -138,7 +140,7 @@ def _ip_pools(connection: Connection, wanted: Nodes, before: NodeRows) -> dict[s
 
 
 def _was(before: NodeRows, wanted: Nodes, name: str, recorded: Mapping[str, Any]) -> bool:
-    """Whether all of these nodes that name the pool now had the recorded definition."""
+    """Return True if all nodes that name the pool now had the recorded definition."""
     return all(
         key in before and ((before[key].facts or {}).get("ip_pools") or {}).get(name) == recorded
         for key, node in wanted.items()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the store has of hosts, for the difference that a discovery makes."""
+"""The records of hosts in the store, for the difference that a discovery makes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ AMOUNTS = ("total", "reserved", "allocation_ratio")
 
 
 def of_hosts(connection: Connection, hosts: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Return the compute nodes with their inventories, and the instances, of each of these hosts that has any.
+    """Return the compute nodes with inventories, and the instances, of each of these hosts that has
+    a node.
 
-    Heartbeats and figures of use are left out: they change with each discovery.
+    Heartbeats and figures of use are left out, because they change with each discovery.
 
-    :returns: {host: {compute_nodes: {name: {resource class: amounts}}, instances: {name: state and sizes}}}, of plain types.
+    :returns: {host: {compute_nodes: {name: {resource class: amounts}}, instances: {name: state and
+        sizes}}}, of plain types.
     """
     rows = compute_nodes.by_host(connection, hosts)
     ids = providers.ids(connection, {row.uuid for row in rows.values()})

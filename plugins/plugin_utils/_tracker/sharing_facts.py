@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which storage pool a compute node's disk is, when other hosts see that pool too; pools of routed IP addresses.
+"""The storage pool behind the disk of a compute node, if other hosts see that pool too; pools of
+routed IP addresses.
 
 Data in, data out. See docs/shared-storage.md.
 """
@@ -19,23 +20,25 @@ from typing import Any
 from .._common import validation
 from .._common.errors import DroverError
 
-# Of our own, so that no uuid made from the same text elsewhere is taken for one of these.
+# An own namespace, so that a uuid from the same text elsewhere is never equal to one of these.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/sharing")
 _LONGEST_ID = 1000
 
 
 @functools.lru_cache(maxsize=1024)
 def uuid_of(shared_id: str) -> str:
-    """The uuid of a sharing provider and of its placement aggregate: the same in every discovery."""
+    """Return the uuid of a sharing provider and of its placement aggregate, equal in every
+    discovery.
+    """
     return str(uuid.uuid5(_NAMESPACE, shared_id))
 
 
 def declared(value: Any, where: str) -> dict[str, str]:
-    """The operator's word on which pools are shared.
+    """Return the pools that the operator declares as shared, by name.
 
-    :param value: the option shared_pools: None, a list of names of pools, or a mapping of a name to the
-        id that the pool has on all hosts.
-    :raises DroverError: it is neither.
+    :param value: the option shared_pools: None, a list of names of pools, or a mapping of a name to
+        the id that the pool has on all hosts.
+    :raises DroverError: it has another form.
     """
     if value is None:
         return {}
@@ -53,7 +56,7 @@ def _all_texts(values: Iterable[object]) -> bool:
 
 
 def mark(pools: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The pools with the ids that the operator gave them, which go before what the host says."""
+    """Return the pools with the ids from the operator. These override the ids from the host."""
     return [
         {**pool, "shared_id": f"declared:{names[pool['name']]}", "origin": pool.get("shared_id")}
         if pool.get("name") in names
@@ -63,15 +66,15 @@ def mark(pools: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[d
 
 
 def of_instances(storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]], instances_path: str | None) -> dict[str, Any] | None:
-    """The shared storage that the disks of the instances lie on.
+    """Return the shared storage with the disks of the instances.
 
-    It is the pool with the longest path above the instances' path if that is shared, else the file
-    system of the path.
+    It is the pool with the longest path above the instances' path if that pool is shared, else the
+    file system of the path.
 
-    :param storage: hypervisor_info's facts of that name.
-    :param pools: its pools, as mark() returns them.
-    :returns: a dict: id, name (for people), total (GiB; None when a stopped pool does not tell), or None
-        when the storage is this host's alone.
+    :param storage: the fact storage of hypervisor_info.
+    :param pools: the fact pools, as mark() returns it.
+    :returns: a dict: id, name (for people), total (GiB; None if a stopped pool does not report it),
+        or None if the storage belongs to this host alone.
     """
     pool = covering(pools, instances_path)
     total = storage.get("total_gb") or None
@@ -84,7 +87,7 @@ def of_instances(storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]],
 
 
 def covering(pools: Iterable[Mapping[str, Any]], path: str | None) -> Mapping[str, Any] | None:
-    """The pool with the longest path at or above ``path``, or None."""
+    """Return the pool with the longest path at or above ``path``, or None."""
     if not path:
         return None
     path, best = posixpath.normpath(path), None
@@ -98,7 +101,7 @@ def covering(pools: Iterable[Mapping[str, Any]], path: str | None) -> Mapping[st
 
 
 def unknown(pools: Iterable[Mapping[str, Any]], names: Iterable[str], node: str) -> list[str]:
-    """Sentences about declared pools that a node does not have."""
+    """Return sentences on declared pools that a node does not have."""
     have = sorted(pool["name"] for pool in pools)
     return [
         f"Compute node {node}: shared_pools (drover_shared_pools) names the pool {name}, which the host does not have "
@@ -111,12 +114,12 @@ _LONGEST_NAME = 150
 
 
 def describe_ip_pools(value: Any, where: str) -> dict[str, dict[str, Any]]:
-    """The pools of a node.
+    """Return the pools of IP addresses of a node.
 
-    :param value: the option ip_pools: None, or a list of mappings with name and addresses (networks as
-        10.0.0.0/24, ranges as 10.0.0.10-10.0.0.20, or single addresses).
-    :returns: dict name -> {"addresses": list of texts in one spelling, "total": how many they are}.
-    :raises DroverError: malformed, a name or an address stands twice, IPv6.
+    :param value: the option ip_pools: None, or a list of mappings with name and addresses (networks
+        as 10.0.0.0/24, ranges as 10.0.0.10-10.0.0.20, or single addresses).
+    :returns: dict name -> {"addresses": list of texts in one spelling, "total": their number}.
+    :raises DroverError: a wrong form, a name or an address that occurs twice, or IPv6.
     """
     if not isinstance(value or [], list) or not all(isinstance(pool, dict) for pool in value or []):
         raise DroverError(f"{where}: ip_pools must be a list of mappings with name and addresses, not {value!r}.")
@@ -143,7 +146,9 @@ def describe_ip_pools(value: Any, where: str) -> dict[str, dict[str, Any]]:
 
 
 def _range(text: Any, place: str) -> tuple[int, int]:
-    """First and last address, as numbers. Of a network they are those that a host may have."""
+    """Return the first and the last address as numbers; for a network, of the addresses that hosts
+    may have.
+    """
     try:
         if isinstance(text, str) and "/" in text:
             network = ipaddress.ip_network(text.strip())

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The further storage pools of a host, beside its instances' storage: what each has, and which disks are on it.
+"""The further storage pools of a host, beside its instances' storage: their facts and their disks.
 
 Data in, data out. See docs/pools.md.
 """
@@ -28,11 +28,14 @@ _RUNNING = ("running", "degraded")
 
 
 class StoragePool(TypedDict):
-    """A pool as its host has it.
+    """A pool as its host reports it.
 
-    type: libvirt's word. path, real_path: of its folder or its devices, or None. shared_id: where it comes from, None for one of this host alone.
-    origin: the same as the host tells it, where the operator declares another. total: GiB, None while it is stopped. reserved: GiB, None where
-    that is not said.
+    - type: libvirt's word.
+    - path, real_path: the paths of its folder or its devices, or None.
+    - shared_id: its origin; None for a pool of this host alone.
+    - origin: the origin from the host, if the operator declares another one.
+    - total: GiB; None while it is stopped.
+    - reserved: GiB; None if the operator gives no amount.
     """
 
     name: str
@@ -48,7 +51,7 @@ class StoragePool(TypedDict):
     traits: list[str]
 
 
-#: What the store keeps of a pool with the facts of its node.
+#: The keys of a pool that the store keeps with the facts of its node.
 FACTS = ("name", "type", "resource_class", "path", "real_path", "shared_id", "origin", "traits")
 
 
@@ -61,7 +64,7 @@ def read(value: Any, where: str) -> list[dict[str, Any]]:
     """Read the option storage_pools.
 
     :param value: None, or a list of names and of mappings of KEYS.
-    :raises DroverError: malformed, or a pool stands twice.
+    :raises DroverError: a wrong form, or a pool that occurs twice.
     """
     if not isinstance(value or [], list):
         raise DroverError(f"{where}: storage_pools must be a list of names of storage pools, such as [ssd], not {validation.shown(value)}.")
@@ -108,14 +111,16 @@ def of_node(
     where: str,
     remedy: str = "Correct the name, or define the pool there",
 ) -> tuple[list[StoragePool], list[str]]:
-    """Find the chosen pools among those of a host.
+    """Return the wanted pools with their facts on a host.
 
     :param wanted: as read() returns them.
-    :param pools: of the host, with the ids that the operator declared.
-    :param storage: of the instances: paths (list of its names), shared_id and folder_id (or None).
-    :param remedy: for a pool that the host does not have.
-    :returns: (the pools, sentences about those that the host does not have, and about space that counts twice).
-    :raises DroverError: the space of one would count twice, or more is reserved than is there.
+    :param pools: the pools of the host, with the ids that the operator declared.
+    :param storage: the storage of the instances: paths (list of its names), shared_id and folder_id
+        (or None).
+    :param remedy: the advice for a pool that the host does not have.
+    :returns: (the pools, sentences about pools that the host does not have, and about space that
+        counts twice).
+    :raises DroverError: the space of a pool would count twice, or more is reserved than it has.
     """
     have = {pool["name"]: pool for pool in pools}
     found: list[StoragePool] = []
@@ -177,22 +182,23 @@ def of_node(
 
 
 def _file_system(place: Mapping[str, Any]) -> str | None:
-    """Return a text for the file system of a folder of this host alone; None where it is not known, or is shared and known by that."""
+    """Return a text for the file system of an unshared folder; None if it is shared or not known."""
     known = None if place.get("shared_id") else place.get("folder_id")
     return known.rpartition("/")[0] if known else None
 
 
 def facts_of(pools: Iterable[StoragePool]) -> list[dict[str, Any]]:
-    """Return what the store keeps of pools with the facts of their node."""
+    """Return the part of pools that the store keeps with the facts of their node."""
     return [{key: pool.get(key) for key in FACTS} for pool in pools]
 
 
 def divide(disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> tuple[dict[str, int | None], int | None]:
-    """Count what the disks of a domain take, by pool; an amount is None where the size of a disk there is not known.
+    """Return the sum of the disks of a domain by pool; None for a pool with a disk of unknown size.
 
-    :param disks: of a domain's facts.
+    :param disks: disks from the facts of a domain.
     :param node: facts of its node.
-    :returns: ({resource class: GiB} of the pools with a disk, GiB of all other disks), each sum rounded up once.
+    :returns: ({resource class: GiB} of the pools with a disk, GiB of all other disks), each sum
+        rounded up once.
     """
     sizes: dict[str | None, int | None] = {None: 0}
     for disk in disks:
@@ -200,7 +206,7 @@ def divide(disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> tuple
             continue
         name, size = counted_as(disk, node), disk.get("capacity_bytes")
         if name is None and disk.get("type") == "network":
-            # It takes nothing of the host, nor of a pool that counts.
+            # It takes no space of the host, nor of a counted pool.
             continue
         before = sizes.get(name, 0)
         sizes[name] = None if before is None or size is None else before + size
@@ -210,7 +216,10 @@ def divide(disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> tuple
 
 
 def counted_as(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """Return the resource class of the pool that a disk is on; None for the instances' storage, and for all storage that is not counted by pools."""
+    """Return the resource class of the pool with a disk.
+
+    Return None for the instances' storage, and for all storage that is not counted by pools.
+    """
     chosen: Sequence[Mapping[str, Any]] = node.get("storage_pools") or ()
     if not chosen:
         return None
@@ -219,7 +228,11 @@ def counted_as(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
 
 
 def pool_of(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """Return the name of the storage pool that a disk, or another file of a domain, is in, be that pool counted or not; None if it is in none."""
+    """Return the name of the storage pool with a disk or another file of a domain; None if it is in
+    none.
+
+    The pool may be counted or not.
+    """
     return _pool_of(disk, node, node.get("pools") or ()) if disk.get("source") or disk.get("path") else None
 
 
@@ -242,7 +255,7 @@ def _pool_of(disk: Mapping[str, Any], node: Mapping[str, Any], chosen: Iterable[
     if disk.get("type", "file") not in ("file", "block", "dir") or (text and not str(text).startswith(storage_identity.DEVICE)):
         return None
     paths = [path for path in (disk.get("path") or disk["source"], disk.get("real_path")) if path]
-    # Of two names of one folder the one that is counted.
+    # If a folder has two pools, use the counted one.
     wanted = {pool["name"] for pool in chosen}
     above = [
         (len(pool.get("real_path") or folder), pool["name"] in wanted, str(pool["name"]))
@@ -254,7 +267,7 @@ def _pool_of(disk: Mapping[str, Any], node: Mapping[str, Any], chosen: Iterable[
 
 
 def _covers(folder: str | None, path: str | None) -> bool:
-    """Whether a path is a folder or in it."""
+    """Return True if a path is a folder or is in it."""
     if not folder or not path:
         return False
     return f"{posixpath.normpath(path)}/".startswith(f"{posixpath.normpath(folder).rstrip('/')}/")
