@@ -22,11 +22,11 @@ from lablib import layout as lab_layout
 
 from ansible_collections.drover.compute.tests import deprecations, parts
 
-# The lab runs the Ansible of the environment that runs this pytest.
+# The lab uses the Ansible of the environment that runs this pytest.
 os.environ["DROVER_ENVIRONMENT"] = sys.prefix
 
 if os.environ.get("PYTEST_XDIST_WORKER"):
-    # Several at once: a lab for each.
+    # With several workers at once, each has a lab.
     os.environ["DROVER_LAB"] = os.fspath(lab_layout.CHECKOUT / ".cache" / f"lab-{os.environ['PYTEST_XDIST_WORKER']}")
 
 
@@ -38,26 +38,26 @@ class Lab:
         self.hosts = [host.name for host in layout.hosts()]
 
     def command(self, *words: str, check: bool = True) -> str:
-        """Run ``tests/lab/lab`` on this lab; return what it printed."""
+        """Run ``tests/lab/lab`` on this lab; return its output."""
         return run([os.fspath(HERE / "lab"), "--folder", os.fspath(self.layout.folder), *words], check=check).stdout
 
     def host(self, name: str) -> testinfra.host.Host:
-        """The host as pytest-testinfra sees it, over ssh."""
+        """Return the host as pytest-testinfra sees it, over ssh."""
         return testinfra.get_host(f"ssh://{name}", ssh_config=os.fspath(self.layout.ssh_config))
 
     def environment(self, store_url: str | None = None) -> dict[str, str]:
-        """What Ansible needs in its environment, with the store of a test if it has one."""
+        """Return Ansible's environment, with the store of a test if it has one."""
         environment = {
             **os.environ,
             "PATH": f"{lab_layout.programs()}:{os.environ['PATH']}",
             "ANSIBLE_CONFIG": os.fspath(self.layout.folder / "ansible.cfg"),
             "ANSIBLE_NOCOLOR": "1",
-            # Tests look for sentences in what is shown, so nothing is folded.
+            # Tests search the output for sentences, so lines must not be folded.
             "COLUMNS": "1000",
-            # Ansible keeps back what it writes into a pipe; tests act on a line when it is said.
+            # Ansible buffers its output into a pipe; tests act on a line at once.
             "PYTHONUNBUFFERED": "1",
         }
-        # The tests run the installed collection, so nothing of the checkout may be in its way.
+        # The tests run the installed collection, so the checkout must not be on the search paths.
         for name in ("ANSIBLE_COLLECTIONS_PATH", "PYTHONPATH"):
             environment.pop(name, None)
         if store_url:
@@ -71,7 +71,7 @@ class Lab:
         store_url: str | None = None,
         check: bool = True,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a playbook by FQCN or file; words follow on the command line."""
+        """Run a playbook by FQCN or file; words are added to the command line."""
         return run(["ansible-playbook", name, *words], self.environment(store_url), check)
 
 
@@ -80,7 +80,7 @@ def run(
     environment: dict[str, str] | None = None,
     check: bool = True,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command; if it fails, so does the test, with everything that it printed."""
+    """Run a command; if it fails, the test fails with its whole output."""
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if check and done.returncode:
         pytest.fail(f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}", pytrace=False)
@@ -97,7 +97,7 @@ def lab_is_possible() -> None:
 
 @pytest.fixture(scope="session")
 def lab() -> typing.Iterator[Lab]:
-    """The checkout's lab. It is left as it was found: up or down."""
+    """Yield the checkout's lab, and restore its state afterwards: up or down."""
     layout = lab_layout.Layout()
     try:
         control.ask(layout, "status")
@@ -114,7 +114,7 @@ def lab() -> typing.Iterator[Lab]:
 
 @pytest.fixture(scope="session", autouse=True)
 def ansible_log(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The log of every Ansible that these tests run."""
+    """Return the log of every Ansible of these tests."""
     file = tmp_path_factory.mktemp("ansible") / "ansible.log"
     os.environ["ANSIBLE_LOG_PATH"] = os.fspath(file)
     return file
@@ -122,7 +122,7 @@ def ansible_log(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(autouse=True)
 def no_deprecation_warnings(ansible_log: pathlib.Path) -> typing.Iterator[None]:
-    """Fail a test in which Ansible gave a deprecation warning."""
+    """Fail a test if Ansible gave a deprecation warning."""
     yield
     if ansible_log.exists():
         said = ansible_log.read_text(encoding="utf-8", errors="replace")

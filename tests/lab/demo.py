@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What ``make demo`` shows, once the machine is set up and the lab is up (see demo.sh)."""
+"""The output of ``make demo``, after the set-up of the machine and the start of the lab (see
+demo.sh)."""
 
 from __future__ import annotations
 
@@ -25,12 +26,12 @@ def heading(text: str) -> None:
 
 
 def shown(path: pathlib.Path) -> str:
-    """A path the way a reader in the checkout would type it."""
+    """Return a path as a reader in the checkout would type it."""
     return os.path.relpath(path, CHECKOUT)
 
 
 def command(*words: str) -> None:
-    """Show a command and run it; if it fails, so does the demo."""
+    """Show a command and run it; if it fails, the demo fails."""
     print(f"$ {shlex.join(words)}", flush=True)
     status = subprocess.run(words, check=False).returncode
     if status:
@@ -42,7 +43,8 @@ def playbook(name: str, *words: str) -> None:
 
 
 def placement(hosts: list[str]) -> dict[str, str]:
-    """Which host each instance runs on, as the hypervisors themselves say: {instance: host}."""
+    """Return the host of each running instance, as the hypervisors themselves report it: {instance:
+    host}."""
     running = {}
     for host in hosts:
         done = subprocess.run([HERE / "lab", "exec", host, "virsh list --name"], capture_output=True, text=True, check=False)

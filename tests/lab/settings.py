@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of the fleet, which a test gives to each of its runs: a playbook refuses those on its command line that it does not read."""
+"""Settings of the fleet, which a test gives to each of its runs: a playbook refuses the settings
+that it does not read."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.known_variables import PREFIX
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.playbook_variables import READ
 
-#: What has its place in an inventory.
+#: Settings with a place in an inventory.
 SETTINGS = frozenset(READ["discover"].split()) | {name for name in READ["evacuate"].split() if name.endswith(("_seconds", "_percent"))}
 
 

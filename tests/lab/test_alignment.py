@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A definition changes while its instance runs: place names it, changes what it can when asked, and removes what is absent when asked."""
+"""The definition of a running instance changes: place names the differences, changes some on
+request, and removes absent instances on request."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ WISH = {
     "labels": {"tier": "front"},
     "watchdog": {"action": "reset"},
 }
-#: What is changed, as the lines and the differences name it.
+#: The changed keys, as the lines and the differences name them.
 KEYS = ("vcpus", "memory_mb", "disk 2", "network 2", "cdrom 1", "autostart", "policy", "labels")
 
 
@@ -55,7 +56,7 @@ def test_a_definition_that_changes(fleet):
     fleet.place(file)
     assert fleet.settled()["web"] == ("kvm1", "running")
 
-    # All that differs is named, and nothing is changed.
+    # All differences are named, and nothing is changed.
     write(file, **WISH)
     before, xml = fleet.dump(), fleet.run("kvm1", "virsh dumpxml web")
     for options in (("--check", "--diff"), ("--diff",), ("--check", "-e", "drover_apply_changes=true")):
@@ -65,12 +66,12 @@ def test_a_definition_that_changes(fleet):
         assert fleet.run("kvm1", "virsh dumpxml web") == xml
     assert fleet.dump() == before and "web: would change" in said
 
-    # On demand it is; the rest is still named.
-    # Nothing in this guest listens to its power button.
+    # On request they are changed; the rest is still named. No program in this guest listens to its
+    # power button.
     force = ("-e", "drover_instance_timeout=5", "-e", "drover_instance_force=true")
     done = fleet.place(file, "--diff", "-e", "drover_apply_changes=true", *force)
     assert changed(done) == 1 and "drover_resize=confirm" in " ".join(done.stdout.split()), done.stdout
-    # An open resize has the room of both sizes.
+    # An open resize holds the room of both sizes.
     host, state = fleet.where()["web"]
     assert state == "running"
     hypervisor = fleet.lab.host(host)
@@ -84,13 +85,13 @@ def test_a_definition_that_changes(fleet):
     metadata = hypervisor.check_output("virsh metadata web https://drover.compute/instance/1")
     assert "<move>cold<" in metadata and "<priority>7<" in metadata and "tier=front" in metadata
 
-    # Again nothing is changed, and only what nothing changes is named.
+    # A second run changes nothing, and names only the differences that no run changes.
     done = fleet.place(file, "--diff", "-e", "drover_apply_changes=true")
     assert changed(done) == 0 and "web: watchdog none, the definition says i6300esb reset." in " ".join(done.stdout.split())
     fleet.playbook("instance_resize", "-e", "drover_instance=web", "-e", "drover_resize=confirm")
     assert changed(fleet.place(file, "-e", "drover_apply_changes=true")) == 0
 
-    # What is absent stays until somebody asks for its removal.
+    # An absent instance stays until a request for its removal.
     data = yaml.safe_load(file.read_text())
     data["instances"][1]["state"] = "absent"
     file.write_text(yaml.safe_dump(data, sort_keys=False))

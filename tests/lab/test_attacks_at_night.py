@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A tired operator at night: the store is lost, a libvirt hangs, the clock jumps, a second operator is at work.
+"""A tired operator at night: the store is lost, a libvirt hangs, the clock jumps, a second operator
+works at the same time.
 
-No guest runs twice, none is lost, and no disk is removed that a guest needs.
+No guest runs twice, none is lost, and no disk that a guest needs is removed.
 """
 
 from __future__ import annotations
@@ -27,19 +28,20 @@ pytest_plugins = ["test_fleet"]
 
 VARIABLES = {**SHARED_POOL, **AT_ONCE}
 
-#: Words that no sentence for an operator has.
+#: Words that never occur in a sentence for an operator.
 BAD = ("Traceback", "Unexpected", "None on", "KeyError", "TypeError")
 
 
 class Night(Losing):
-    """A fleet, and what it is seen to have from outside."""
+    """A fleet, and its state as seen from outside."""
 
     def __init__(self, fleet):
         self.fleet = fleet
         self.environment = {}
 
     def play(self, name, *words, check=False, **variables):
-        """Run a playbook; whether it failed, and what it said on one line. No sentence of it is a program's."""
+        """Run a playbook; return True if it failed, and its output in one line. No sentence of it
+        may come from a program."""
         began = time.monotonic()
         run = self.begin(name, *words, **variables)
         run.finish()
@@ -60,28 +62,28 @@ class Night(Losing):
         return code, text
 
     def both(self, first, second):
-        """Run two playbooks in the same second; what each gave."""
+        """Run two playbooks in the same second; return the result of each."""
         runs = [(self.begin(name, **variables), name, variables) for name, variables in (first, second)]
         for run, _name, _variables in reversed(runs):
             run.finish()
         return [self.ended(run, name, variables) for run, name, variables in runs]
 
     def place(self, *names, host=None, check=True, **more):
-        """Build instances whose volumes are provably theirs."""
+        """Build instances with volumes that provably belong to them."""
         wanted = [{"name": name, "memory_mb": 64, "disks": [{"size_gb": 1}], **more} for name in names]
         if host:
             wanted = [{**each, "requested_destination": {"host": host}} for each in wanted]
         return self.play("place", check=check, drover_instance_definitions=wanted)
 
     def bootable(self, host, name):
-        """Give a placed guest an operating system that heeds the power button."""
+        """Give a placed guest an operating system that obeys the power button."""
         ((path,),) = [each["disks"] for each in self.fleet.look([host])[host] if each["name"] == name]
         sector = base64.b64encode(BOOT_SECTOR).decode()
         write = f"echo {sector} | base64 -d > /tmp/boot; qemu-io -f qcow2 -c 'write -q -s /tmp/boot 0 512' {path}"
         self.fleet.run(host, f"virsh destroy {name}; {write}; virsh start {name}")
 
     def disks(self, host="kvm1"):
-        """The disks on shared storage and their sizes in GiB."""
+        """Return the disks on shared storage and their sizes in GiB."""
         text = self.fleet.run(
             host,
             f"find {SHARED} -type f -name '*.qcow2' | while read each; do qemu-img info -U --output=json $each | tr -d '\\n'; echo; done",
@@ -90,7 +92,8 @@ class Night(Losing):
         return {each["filename"]: each["virtual-size"] >> 30 for each in found}
 
     def seen(self, hosts=None):
-        """Where each guest is; none is on two hosts, and each has its disks."""
+        """Return the host of each guest; check that none is on two hosts, and that each has its
+        disks."""
         found, disks = self.fleet.look(hosts), self.disks((hosts or self.fleet.hosts)[0])
         for domains in found.values():
             for each in domains:
@@ -126,7 +129,7 @@ def test_what_was_disabled_is_not_known_any_more(night, how):
         told
     )
     assert "drover.compute.host_disable" in told
-    # Once.
+    # Only once.
     again = night.play("discover", check=True)[1]
     assert "The store is new" not in again and "The store was brought back" not in again, again
     night.play("host_disable", check=True, drover_host="kvm2", drover_reason="bad memory")
@@ -162,7 +165,7 @@ def test_an_open_resize_and_a_new_store(night, destination):
     ):
         night.play(act, **{**GIVEN, **more})
         assert night.seen() == before and night.disks() == disks
-    # Again, and this time to the end.
+    # A second resize, this time to the end.
     night.play("instance_resize", check=True, drover_memory_mb=128, drover_disk_gb=2, **GIVEN)
     night.seen()
     night.play("instance_resize", check=True, drover_resize="confirm", **GIVEN)
@@ -207,7 +210,7 @@ def test_an_open_resize_is_deleted_with_a_new_store(night):
 
 
 def crowd(night):
-    """kvm1 has two guests; kvm3 is fuller than kvm2, so kvm2 is the best target."""
+    """Return a fleet with two guests on kvm1; kvm3 is fuller than kvm2, so kvm2 is the best target."""
     night.fleet.make("kvm1", Domain("one"), Domain("two"), Domain("off", state="shutoff"))
     night.fleet.make("kvm3", *[Domain(f"full{number}", memory_mb=128) for number in range(3)])
     night.play("discover", check=True)
@@ -234,7 +237,7 @@ def test_the_best_target_of_a_drain_hangs(night):
 
 
 def test_the_target_hangs_after_the_drain_has_planned(night):
-    """Its libvirt hangs in the middle of the moves."""
+    """The libvirt of the destination hangs in the middle of the moves."""
     fleet = night.fleet
     fleet.make("kvm1", *[Domain(f"web{number}", memory_mb=96) for number in range(4)])
     fleet.make("kvm3", *[Domain(f"full{number}", memory_mb=128) for number in range(3)])
@@ -308,7 +311,7 @@ def test_one_host_hangs_in_a_rolling_maintenance(with_bmcs, night):
 # The clock of the controller jumps
 
 
-#: Imported by each Python program of the controller: its clock is so many seconds ahead.
+#: Each Python program of the controller imports this: its clock is ahead by this number of seconds.
 CLOCK = """
 import os, time
 ahead = float(os.environ.get("AHEAD", 0))
@@ -320,7 +323,7 @@ time.time_ns = lambda: real_time_ns() + int(ahead * 10**9)
 
 @contextlib.contextmanager
 def clock(night, ahead):
-    """The programs of the controller believe that it is so many seconds later."""
+    """Set the clock of the controller's programs ahead by this number of seconds."""
     folder = night.fleet.folder / "clock"
     folder.mkdir(exist_ok=True)
     (folder / "sitecustomize.py").write_text(CLOCK, encoding="utf-8")
@@ -345,7 +348,7 @@ def test_the_clock_jumps_before_a_drain(night, ahead):
         night.play("drain", check=True, drover_host="kvm1", drover_service_down_time=300)
         where = night.seen()
         assert {name: state for name, (_host, state) in where.items()} == {name: state for name, (_host, state) in before.items()}
-    # And back.
+    # And back again.
     night.play("hosts", check=True)
     night.play("undrain", check=True, drover_host="kvm1")
     night.play("discover", check=True)
@@ -356,7 +359,7 @@ def test_the_clock_jumps_before_a_drain(night, ahead):
 
 @pytest.mark.parametrize("ahead", [600, -600])
 def test_a_lease_and_a_clock_that_jumps(night, ahead):
-    """A drain is under way while another one begins whose clock is elsewhere."""
+    """A drain runs while another one begins with a different clock."""
     fleet = night.fleet
     domains = [Domain(f"web{number}") for number in range(4)]
     fleet.make("kvm1", *domains)
@@ -383,7 +386,7 @@ def test_the_clock_jumps_before_an_evacuation(night, ahead):
     night.play("discover", check=True)
     ages = {"drover_evacuate_down_seconds": 60, "drover_service_down_time": 300}
     with clock(night, ahead):
-        # It is up, whatever the clock says.
+        # The host is up, for any clock.
         night.play("hosts", check=True, drover_service_down_time=300)
         code, _text = night.play("evacuate", drover_host="kvm1", **ages, **OFF)
         assert code and night.seen()["web"] == ("kvm1", "running")
@@ -438,7 +441,7 @@ def test_a_drain_and_another_operator(night, other, pause):
     assert set(where) == set(before) - gone, (where, text)
     assert {each[1] for each in where.values()} == {"running"}
     assert set(night.disks()) == {path for path in disks if not (gone and "web1" in path)}
-    # Again: a second run heals, and says what to do where it cannot.
+    # A second run repairs the result, or names the way out.
     night.play("discover", check=True)
     where = night.seen()
     again = night.play("drain", drover_host="kvm1")

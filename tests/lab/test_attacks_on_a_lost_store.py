@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The store was lost and made anew, or restored from an export that is older than what happened: no guest runs twice, and nothing it needs is removed."""
+"""The store was lost and made again, or restored from an old export: no guest runs twice, and
+nothing that a guest needs is removed."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ pytestmark = [
 
 pytest_plugins = ["test_fleet"]
 
-#: Words that no sentence for an operator has.
+#: Words that never occur in a sentence for an operator.
 BAD = ("Traceback", "Unexpected", "None on", "KeyError", "TypeError")
 
 
@@ -37,12 +38,13 @@ def cluster(own_lab):
 
 
 class Lost(Losing, OnCeph):
-    """A fleet on Ceph whose store is lost, and what it is seen to have from outside."""
+    """A fleet on Ceph with a lost store, and its state as seen from outside."""
 
     cut = False
 
     def play(self, name, check=False, **variables):
-        """Run a playbook; what it said on one line, and whether it failed. No sentence of it is a program's."""
+        """Run a playbook; return its exit status, and its output in one line. No sentence of it may
+        come from a program."""
         done = self.playbook(name, check=check, **variables)
         text = said(done)
         told = [
@@ -56,7 +58,7 @@ class Lost(Losing, OnCeph):
         return done.returncode, text
 
     def world(self):
-        """What the hosts and the storage have."""
+        """Return the domains of the hosts and the images of the storage."""
         found = self.fleet.look()
         return {
             host: sorted((each["name"], each["uuid"], each["state"], str(each["disks"])) for each in domains)
@@ -64,7 +66,8 @@ class Lost(Losing, OnCeph):
         }, self.images()
 
     def copy(self, name, source, *hosts, start=None, undefine=False):
-        """As a person or an earlier run did: the definition of a guest on other hosts too, where it may run."""
+        """Copy the definition of a guest to another host, as a person or an earlier run did; the
+        guest may run there."""
         xml = self.fleet.run(source, f"virsh dumpxml --inactive {name}")
         self.fleet.run(source, f"virsh destroy {name}; true")
         if undefine:
@@ -88,17 +91,18 @@ def lost(cluster, fleet):
     fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
     for image in found.images():
         found.cluster.rbd("snap", "purge", image)
-        # Ceph takes half a minute to miss a client that was killed.
+        # Ceph takes half a minute to notice the death of a client.
         beside.until("the image can be removed", lambda name=image: removed(found, name), 90)
 
 
 def place(lost, *names, host="kvm1", check=True, disks=({"size_gb": 1, "pool": "ceph"},), **more):
-    """Build instances whose volumes are provably theirs."""
+    """Build instances with volumes that provably belong to them."""
     wanted = [{"name": name, "memory_mb": 64, "disks": list(disks), "requested_destination": {"host": host}, **more} for name in names]
     return lost.fleet.place(wanted, check=check, **VARIABLES)
 
 
-#: What a person may try with an instance, and what starts it, needs its disk for itself or removes it: playbook, variables.
+#: Commands that a person may try: they start the instance, need its disk alone, or remove the disk:
+#: playbook, variables.
 ACTS = (
     ("instance_start", {}),
     ("instance_reboot", {"drover_reboot_hard": True}),
@@ -112,7 +116,8 @@ KEPT = ("instance_delete", {"drover_instance_force": True, "drover_delete_keep_d
 @pytest.mark.parametrize("seen", ["nothing", "kvm1", "all but kvm2"])
 @pytest.mark.parametrize("how", ["new", "restored"])
 def test_stale_definitions_are_left_alone_while_a_host_was_not_read(lost, how, seen):
-    """web runs on kvm2 and off is there, shut off; kvm1 has the definitions from before, and the store, if any, says that they are there."""
+    """web runs on kvm2 and off is there, shut off. kvm1 has the earlier definitions, and a restored
+    store has both on kvm1."""
     if (how, seen) == ("new", "nothing"):
         pytest.skip("such a store knows no instance")
     fleet = lost.fleet
@@ -139,7 +144,7 @@ def test_stale_definitions_are_left_alone_while_a_host_was_not_read(lost, how, s
 
 
 def off_and_back(lost):
-    """The store has seen that kvm2 was switched off; it is exported; then kvm2 comes back."""
+    """Switch kvm2 off, record that in the store, and export the store; then start kvm2 again."""
     fleet = lost.fleet
     fleet.make("kvm2", Domain("other"))
     lost.play("discover", check=True)
@@ -154,7 +159,8 @@ def off_and_back(lost):
 
 
 def test_a_host_that_was_off_when_the_store_was_exported_may_run_guests_by_now(lost):
-    """kvm2 was off then. It came back since, and has got guests of which the restored store knows nothing; now its libvirt hangs."""
+    """kvm2 was off at the export. Since then it came back and got guests that the restored store
+    does not know; now its libvirt hangs."""
     fleet = lost.fleet
     fleet.make("kvm1", Domain("web", state="shutoff"))
     off_and_back(lost)
@@ -175,7 +181,7 @@ def test_a_host_that_was_off_when_the_store_was_exported_may_run_guests_by_now(l
 
 
 def evacuated(lost, *domains):
-    """kvm1 has died, and its guests are elsewhere."""
+    """Let kvm1 die, with its guests evacuated to other hosts."""
     fleet = lost.fleet
     fleet.make("kvm1", *domains)
     lost.play("discover", check=True)
@@ -186,7 +192,8 @@ def evacuated(lost, *domains):
 
 @pytest.mark.parametrize("limit", ["kvm1,localhost", "all"])
 def test_what_has_come_back_to_an_evacuated_host_is_no_stale_definition(lost, limit):
-    """The export has the evacuation, and not that the instances were moved back since: these definitions are the only ones."""
+    """The export has the evacuation, and does not have the later move back: these definitions are
+    the only ones."""
     fleet = lost.fleet
     evacuated(lost, Domain("web"), Domain("off", state="shutoff"))
     lost.store("exported")
@@ -211,7 +218,8 @@ def test_what_has_come_back_to_an_evacuated_host_is_no_stale_definition(lost, li
 
 
 def test_an_open_resize_of_the_export_that_was_ended_since(lost):
-    """It went from kvm1 to kvm2, was confirmed, and the guest was moved on to kvm3, which no run has read since."""
+    """A resize moved it from kvm1 to kvm2 and was confirmed; then the guest moved to kvm3, which no
+    run has read since."""
     fleet = lost.fleet
     fleet.make("kvm1", Domain("web", boots=True))
     lost.play("discover", check=True)
@@ -242,7 +250,7 @@ def test_an_open_resize_of_the_export_that_was_ended_since(lost):
     after = lost.world()
     assert after == before, (before, after)
     assert fleet.booked() == held and fleet.query("SELECT name FROM instances") == [("web",)], (held, fleet.booked(), texts)
-    # All is read: what the sentences say to do ends it.
+    # After a reading of all hosts, the commands in the messages settle it.
     lost.play("discover")
     for act, more in (
         ("instance_resize", {"drover_resize": "confirm"}),
@@ -256,7 +264,8 @@ def test_an_open_resize_of_the_export_that_was_ended_since(lost):
 
 @pytest.mark.parametrize("ended", ["revert", "open"])
 def test_a_resize_and_an_older_export(lost, ended):
-    """Exported while it was open, and reverted since; or exported before it, and open on the host."""
+    """The export was made during the resize, which was reverted since; or before the resize, which
+    is open on the host."""
     fleet = lost.fleet
     fleet.make("kvm1", Domain("web", boots=True))
     lost.play("discover", check=True)
@@ -285,7 +294,8 @@ def test_a_resize_and_an_older_export(lost, ended):
 
 
 def test_a_guest_moved_by_hand_after_the_export(lost):
-    """It runs on kvm2; the restored store says kvm1, which is read and does not have it; kvm2 is not read."""
+    """The instance runs on kvm2. The restored store has it on kvm1, which is read and does not have
+    it; kvm2 is not read."""
     fleet = lost.fleet
     place(lost, "web")
     lost.store("exported")
@@ -310,7 +320,7 @@ def test_a_guest_moved_by_hand_after_the_export(lost):
 
 @pytest.mark.parametrize("how", ["new", "restored"])
 def test_a_fenced_host_comes_back_after_the_store_was_lost(lost, how):
-    """kvm1 was shut out by the blocklist, its guests run elsewhere, and then the store is lost."""
+    """The blocklist cut kvm1 off, its guests run on other hosts, and then the store is lost."""
     fleet = lost.fleet
     place(lost, "web")
     place(lost, "off")
@@ -346,7 +356,7 @@ def test_a_fenced_host_comes_back_after_the_store_was_lost(lost, how):
         lost.play(act, drover_instance="web")
     lost.play("evacuate", drover_host="kvm1", drover_host_is_off="kvm1 is powered off")
     safe()
-    # It comes back; its guest still runs there, without its disk.
+    # kvm1 comes back; its guest still runs there, without its disk.
     for rule in reversed(CUT_OFF):
         inside.run("ip", *rule.replace("add", "del", 1).split())
     inside.write("web", 5)

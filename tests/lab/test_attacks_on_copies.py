@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What people and failures do to disks and copies between two copies of what was written since: each copy is what the guest has, or is not made."""
+"""Changes by people and failures to disks and copies between two incremental copies: each copy has
+the guest's data, or is not made."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def guest(fleet):
 
 
 def off(guest):
-    """The guest goes off, and QEMU closes its images."""
+    """Shut the guest off; QEMU closes its images."""
     guest.fleet.run(guest.host(), "virsh destroy web --graceful")
 
 
@@ -35,7 +36,7 @@ def on(guest):
 
 
 def both(guest, byte):
-    """The guest writes to both disks, each time elsewhere."""
+    """Write to both disks as the guest, each time to another place."""
     guest.write(byte, byte)
     guest.write(byte, byte + 100, "vdb")
 
@@ -66,7 +67,8 @@ def test_a_disk_that_was_replaced_by_a_file_copy_of_another(guest):
 
 @pytest.mark.xfail(strict=True, raises=AssertionError, reason="the bitmaps of before stay in the images")
 def test_a_disk_that_was_detached_and_attached_again_between_copies(guest):
-    """All is copied each time that the disks are others, and each image has one bitmap in the end."""
+    """A full copy is made each time that the disks are different, and each image has one bitmap at
+    the end."""
     guest.write(1, 1)
     guest.copy()
     off(guest)
@@ -111,7 +113,7 @@ def test_images_of_before_the_last_copy_are_brought_back(guest):
 
 @pytest.mark.parametrize(("which", "how"), [(0, "rm"), (1, "truncate -s 0")])
 def test_a_copy_that_later_ones_need_is_gone(guest, which, how):
-    """The one before the last is removed, or the last is empty."""
+    """The copy before the last is removed, or the last copy is empty."""
     made = []
     for byte in (1, 2, 3):
         both(guest, byte)
@@ -122,7 +124,7 @@ def test_a_copy_that_later_ones_need_is_gone(guest, which, how):
 
 
 def test_back_to_an_internal_snapshot(guest):
-    """The snapshot was there before the first copy."""
+    """The snapshot existed before the first copy."""
     guest.fleet.run("kvm1", "virsh snapshot-create-as web inner")
     both(guest, 1)
     guest.copy()
@@ -150,7 +152,7 @@ def test_a_snapshot_of_a_guest_that_went_off_after_its_copy_was_killed(fleet, gu
 
 @contextlib.contextmanager
 def mounted(fleet, options):
-    """The folder is a file system of its own."""
+    """Mount a separate file system on the folder."""
     fleet.run("kvm1", f"mount -t tmpfs -o {options} tmpfs {FOLDER}")
     try:
         yield

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What people and failures do to disks in the middle of their moves, on real hypervisors: no data is lost, and no pool is called empty that is not."""
+"""Changes by people and failures to disks in the middle of their moves, on real hypervisors: no
+data are lost, and no pool with data is called empty."""
 
 from __future__ import annotations
 
@@ -25,20 +26,20 @@ LATE = 77
 
 @pytest.fixture
 def storage(fleet):
-    """The fleet, whose kvm1 has a third pool."""
+    """Return the fleet with a third pool on kvm1."""
     fleet.run("kvm1", f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start fast")
     yield fleet
     fleet.run("kvm1", f"umount {ALIAS}; virsh pool-destroy fast; virsh pool-undefine fast; true")
 
 
 def write(fleet, byte=LATE):
-    """The guest writes 1 MiB at 20 MiB."""
+    """Write 1 MiB at 20 MiB as the guest."""
     order = f'qemu-io -d /machine/peripheral/virtio-disk0/virtio-backend "write -P {byte} 20M 1M"'
     assert "rror" not in fleet.run("kvm1", f"virsh qemu-monitor-command web --hmp '{order}'")
 
 
 def written(fleet, path, byte=LATE):
-    """Whether a disk has what the guest wrote last."""
+    """Return True if a disk has the guest's last write."""
     shown = fleet.run("kvm1", f"qemu-io -r -U -f qcow2 -c 'read -P {byte} 20M 1M' {path}")
     return "read 1048576/" in shown and "verification failed" not in shown
 
@@ -51,7 +52,8 @@ def copying(fleet):
 
 
 def test_what_the_pool_has_is_needed_under_many_names(storage):
-    """None of these is a disk of the pool by its path alone, and each keeps the pool from being empty."""
+    """The path alone makes none of these a disk of the pool, and each keeps the pool from counting
+    as empty."""
     fleet = storage
     fleet.run("kvm1", f"mkdir -p {ALIAS} && mount --bind {FAST} {ALIAS}")
     fleet.make("kvm1", guest("alias", folder=ALIAS, state="shutoff"), guest("runs", folder=ALIAS))
@@ -76,7 +78,7 @@ def test_what_the_pool_has_is_needed_under_many_names(storage):
 
 @pytest.mark.parametrize("attached", ["--live", "--live --config"])
 def test_a_disk_that_comes_while_another_one_is_copied(storage, attached):
-    """It keeps the pool from being empty, or is moved in the next round."""
+    """The disk keeps the pool from counting as empty, or moves in the next round."""
     fleet = storage
     fleet.make("kvm1", guest())
     discover(fleet, **VARIABLES)
@@ -96,7 +98,7 @@ def test_a_disk_that_comes_while_another_one_is_copied(storage, attached):
 
 
 def test_its_guest_is_undefined_while_its_disk_is_copied(storage):
-    """Where its data is nobody knows but the file itself: it stays, and the pool is not empty."""
+    """Only the file has the data: it stays, and the pool is not empty."""
     fleet = storage
     fleet.make("kvm1", guest())
     discover(fleet, **VARIABLES)
@@ -126,13 +128,13 @@ def test_a_guest_that_is_off_is_renamed_while_its_disk_is_copied(storage):
 
 
 def test_the_copy_of_a_killed_run_is_switched_over_by_hand_and_then_the_guest_goes_off(storage):
-    """The copy is what the guest has written to last: it is the disk, and not what a killed run has left."""
+    """The guest wrote last to the copy: the copy is the disk, and not a leftover of a killed run."""
     fleet = storage
     fleet.make("kvm1", web())
     fleet.playbook("discover")
     start(fleet).kill()
     eventually(lambda: "ready='yes'" in fleet.run("kvm1", "virsh dumpxml web"), 60)
-    # What the killed run has left on the host may be about to do the same.
+    # The abandoned module on the host may be about to do the same.
     eventually(lambda: not copying(fleet) or fleet.lab.host("kvm1").run("virsh blockjob web vda --pivot").rc == 0, 60)
     write(fleet)
     fleet.run("kvm1", "virsh destroy web")
@@ -142,7 +144,7 @@ def test_the_copy_of_a_killed_run_is_switched_over_by_hand_and_then_the_guest_go
 
 
 def test_a_guest_is_started_after_a_run_was_killed_that_copied_its_disk(storage):
-    """What it writes then is on the disk that it has in the end."""
+    """Its later writes are on the disk that it has at the end."""
     fleet = storage
     fleet.make("kvm1", web(state="shutoff"))
     fleet.playbook("discover")
@@ -172,7 +174,8 @@ def test_the_copy_ends_in_the_middle(storage, command):
 
 
 def test_a_disk_that_is_taken_out_of_the_definition_while_it_is_copied(storage):
-    """The guest is not switched over, and the move is given up. When its definition has the disk again, it moves from the beginning."""
+    """The guest is not switched, and the move ends. When the definition has the disk again, the
+    move begins from the start."""
     fleet = storage
     fleet.make("kvm1", web())
     fleet.playbook("discover")
@@ -191,7 +194,7 @@ def test_a_disk_that_is_taken_out_of_the_definition_while_it_is_copied(storage):
 
 
 def second(fleet):
-    """A controller with a store of its own, which has discovered the hosts by itself."""
+    """Return a second controller with a separate store, which has discovered the hosts."""
     folder = fleet.folder / "second"
     folder.mkdir()
     other = type(fleet)(fleet.lab, folder, f"sqlite:///{folder / 'store.db'}")
@@ -205,7 +208,8 @@ def sentences(*texts):
 
 
 def one_copy(fleets, *texts, pid):
-    """Each disk is there once, whole and counted where it is, the guest was never switched off, and what else is there was named."""
+    """Check that each disk exists once, is whole and counts at its place, that the guest never went
+    off, and that a message names other files."""
     fleet, names = fleets[0], ("web", "db")
     assert fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid") == pid
     sentences(*texts)
@@ -250,7 +254,8 @@ def begun(fleet, name):
     ],
 )
 def test_two_runs_drain_one_pool(storage, stores, moment, pool):
-    """At once, or the second one while the first copies a disk; the second may have a store of its own, and another destination."""
+    """Both runs start together, or the second one while the first copies a disk; the second may
+    have another store, and another destination."""
     fleet = storage
     fleet.make("kvm1", guest(), guest("db", state="shutoff"))
     discover(fleet, **VARIABLES)
@@ -286,7 +291,8 @@ WITH_SMALL = {**VARIABLES, "drover_storage_pools": [*VARIABLES["drover_storage_p
 
 @pytest.fixture
 def small(storage):
-    """A fourth pool, on a file system of its own that is nearly full: 60 MiB are left."""
+    """Return the fleet with a fourth pool, on a separate file system that is nearly full: 60 MiB
+    are left."""
     fleet = storage
     fleet.run(
         "kvm1",
@@ -351,7 +357,7 @@ def test_the_pool_that_disks_go_to_gets_full(small, state, killed):
 
 
 def test_two_disks_of_which_one_has_room(small):
-    """Each has room alone: one cannot move, so nothing is changed. With skip, the other one moves."""
+    """Each disk fits alone: one cannot move, so nothing is changed. With skip, the other one moves."""
     fleet = small
     fleet.make("kvm1", guest(written_mb=40), guest("db", written_mb=40, state="shutoff"))
     discover(fleet, **WITH_SMALL)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""drover.compute.audit: what was done behind the store's back is found, and no domain is ever touched."""
+"""drover.compute.audit: changes that the store does not know are found, and no domain is ever
+touched."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ pytest_plugins = ["test_fleet"]
 
 
 def lines(done, kind):
-    """The lines that begin with a kind of finding."""
+    """Return the lines that begin with a kind of finding."""
     return [line for line in done.stdout.splitlines() if re.match(rf"{kind} ", line)]
 
 
@@ -40,7 +41,7 @@ def test_what_was_done_behind_its_back(empty_fleet):
     done = fleet.playbook("audit")
     assert changed(done) == 0 and "checked: consistent." in done.stdout
 
-    # Somebody defines a domain of the fleet on a second host too, and loses a row of the store.
+    # A person defines a domain of the fleet on a second host too, and deletes a row of the store.
     fleet.run("kvm1", "rm -f /srv/shared/instances/twice-0.qcow2")
     fleet.make("kvm2", dataclasses.replace(twice))
     fleet.playbook("discover")
@@ -66,10 +67,10 @@ def test_what_was_done_behind_its_back(empty_fleet):
     done = fleet.playbook("audit", "-e", "drover_audit_heal=true")
     assert changed(done) == 0
     assert lines(done, "domain_doubled") and not lines(done, "allocation_missing") and not lines(done, "use_miscounted")
-    # Not one domain was touched; virsh says so.
+    # virsh shows that no domain was touched.
     assert fleet.look() == before
 
-    # The operator fences one by hand, as he was told.
+    # The operator fences one by hand, as the message says.
     fleet.run("kvm2", "virsh undefine twice")
     fleet.playbook("discover")
     assert "checked: consistent." in fleet.playbook("audit", "-e", "drover_audit_strict=true").stdout

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tasks of the user before a drain: copies of the disks of real guests, and a failure with which nothing is moved."""
+"""Tasks of the user before a drain: copies of the disks of real guests, and a failure that stops
+all moves."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def test_the_disks_are_copied_and_then_the_guests_are_moved(fleet, tmp_path):
     fleet.make("kvm1", web, Domain("off", state="shutoff", size="8M"))
     fleet.playbook("discover", "-e", json.dumps(SHARED_POOL))
     write(fleet, 1, 0)
-    # The copy has what is behind the disk, too.
+    # The copy also has the data of the backing file.
     snapshot(fleet, "present", "one")
     write(fleet, 2, 1)
     write(fleet, 3, 0, target="vdb")
@@ -54,7 +55,7 @@ def test_the_disks_are_copied_and_then_the_guests_are_moved(fleet, tmp_path):
     assert [re.sub(r"\d{8}T\d{6}Z", "T", each) for each in found] == [f"{web.uuid}-vda-T.qcow2", f"{web.uuid}-vdb-T.qcow2"]
     assert has(fleet, f"{FOLDER}/{found[0]}", p0=1, p1=2) and has(fleet, f"{FOLDER}/{found[1]}", p0=3)
     assert "backing file" not in fleet.run("kvm1", f"qemu-img info {FOLDER}/{found[0]}")
-    # The guest was quiet: its disks are still what they were.
+    # The guest wrote nothing: its disks are unchanged.
     host = fleet.where()["web"][0]
     shown = fleet.run(host, "virsh domblklist web --details")
     for target, name in zip(("vda", "vdb"), found):
@@ -68,17 +69,17 @@ def test_a_failure_moves_nothing(fleet, tmp_path):
     before = fleet.service("kvm1")
     assert "no backup today on kvm1" in drain(fleet, tmp_path, FAIL, fleet.refused)
     assert fleet.settled() == {"web": ("kvm1", "running")} and fleet.service("kvm1")["disabled"] == before["disabled"]
-    # No time for the copy: its job is cancelled, and nothing is left of it.
+    # The copy has no time: its job is cancelled, and nothing is left of it.
     fleet.run("kvm1", f"mkdir {FOLDER}")
     text = drain(fleet, tmp_path, COPY, fleet.refused, drover_backup_timeout=0)
     assert "was not done within 0 s and was cancelled" in text and copies(fleet) == []
     assert fleet.settled() == {"web": ("kvm1", "running")} and fleet.query("SELECT * FROM migrations") == []
-    # The plan alone, or a plan that cannot be, runs no tasks.
+    # A plan alone, or a drain without a possible plan, runs no tasks.
     drain(fleet, tmp_path, FAIL, drover_plan_only=True)
 
 
 def copied(fleet, host, **options):
-    """What the module says that it has copied on a host, the file of each disk."""
+    """Return the module's report of its copies on a host: the file of each disk."""
     given = json.dumps({"folder": FOLDER, "incremental": True, **options})
     words = ["ansible", host, "-m", "drover.compute._domain_backup", "-a", given]
     environment = {**fleet.lab.environment(), "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
@@ -89,7 +90,7 @@ def copied(fleet, host, **options):
 
 
 class Incremental:
-    """One guest with two disks, whose copies have what was written since the copies before."""
+    """One guest with two disks; its copies have the writes since the copies before."""
 
     def __init__(self, fleet):
         self.fleet = fleet
@@ -105,7 +106,7 @@ class Incremental:
         write(self.fleet, byte, piece, target=target, host=self.host())
 
     def bitmaps(self):
-        """The names of the bitmaps in the image of vda, as of the last time that it was closed."""
+        """Return the names of the bitmaps in the image of vda, as of its last close."""
         info = json.loads(self.fleet.run(self.host(), f"qemu-img info -U --output json {self.images()['vda']}"))
         return [each["name"] for each in info["format-specific"]["data"].get("bitmaps", [])]
 
@@ -115,7 +116,8 @@ class Incremental:
         )
 
     def copy(self, **options):
-        """Copy, and see that each copy is what the guest has now, and that libvirt has no checkpoint left."""
+        """Copy, and check that each copy has the guest's present data, and that libvirt has no
+        checkpoint left."""
         answer = copied(self.fleet, self.host(), **options)
         for each in answer["copies"]:
             self.is_whole(each["target"], each["path"])
@@ -127,17 +129,17 @@ class Incremental:
         assert self.fleet.run(self.host(), "virsh checkpoint-list web --name").split() == []
 
     def write_much(self):
-        """So much that its copy takes a while."""
+        """Write so much that its copy takes a while."""
         device = "/machine/peripheral/virtio-disk0/virtio-backend"
         self.fleet.run("kvm1", f"virsh qemu-monitor-command web --hmp 'qemu-io -d {device} \"write -P 2 0 48M\"'")
 
     def needs(self, answer, before):
-        """Each copy needs the one before."""
+        """Check that each copy needs the one before."""
         assert [each["since"] for each in answer["copies"]] == [each["path"] for each in before["copies"]], answer
         assert [each["why_whole"] for each in answer["copies"]] == ["", ""]
 
     def is_since(self, answer, before):
-        """Each copy needs the one before, and has little of its own."""
+        """Check that each copy needs the one before, and has little data."""
         self.needs(answer, before)
         for each in answer["copies"]:
             info = json.loads(self.fleet.run("kvm1", f"qemu-img info --output json {each['path']}"))
@@ -162,7 +164,7 @@ def test_a_copy_has_what_was_written_since_also_after_moves(fleet, tmp_path, gue
     assert text.count("what was written since") == 2 and "the whole disk" not in text, text
     for name in copies(fleet)[1::2]:
         guest.is_whole(re.search(r"-(vd.)-", name)[1], f"{FOLDER}/{name}")
-    # One bitmap, however many copies.
+    # There is one bitmap, for any number of copies.
     (bitmap,) = guest.bitmaps()
     third = guest.copy()
     assert len(copies(fleet)) == 6
@@ -183,7 +185,8 @@ def test_a_copy_that_was_cancelled_loses_nothing_of_the_next(fleet, guest):
 def test_a_copy_whose_module_was_killed_loses_nothing_of_the_next(fleet, guest):
     first = guest.copy()
     guest.write_much()
-    # The file is there when libvirt has begun, and the module looks again after half a second.
+    # The file exists when libvirt has begun, and the module reads the state again after half a
+    # second.
     killed = f"until ls -A {FOLDER} | grep -q backup-; do :; done; sleep 0.1; pkill -KILL python3"
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         kill = pool.submit(fleet.run, "kvm1", killed)
@@ -203,7 +206,7 @@ def test_the_whole_disk_where_it_is_not_known(fleet, guest):
         return answer
 
     whole()
-    # A snapshot puts other images in front, and its removal takes them away.
+    # A snapshot puts other images in front, and its removal removes them.
     snapshot(fleet, "present", "one")
     guest.write(1, 0)
     whole()
@@ -211,13 +214,13 @@ def test_the_whole_disk_where_it_is_not_known(fleet, guest):
     snapshot(fleet, "absent", "one")
     guest.write(3, 2)
     whole()
-    # QEMU dies: what it noted is lost.
+    # QEMU dies: its bitmap is lost.
     guest.write(4, 3)
     fleet.run("kvm1", "pkill -KILL qemu-system; while virsh list --name | grep -q web; do sleep 0.1; done; virsh start web")
     before = whole()
     guest.write(5, 4)
     guest.is_since(guest.copy(), before)
-    # Another program.
+    # Another program writes to the image.
     fleet.run("kvm1", "virsh checkpoint-create-as web theirs")
     answer = copied(fleet, "kvm1")
     assert {each["why_whole"] for each in answer["copies"]} == {"another program keeps checkpoints of it"}

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Disks that are logical volumes of each host's own: made, copied to the destination of a move, and removed with their instance.
+"""Disks that are local logical volumes of each host: made, copied to the destination of a move, and
+removed with their instance.
 
-The commands of LVM and libvirt's driver are real. Where the kernel has no device mapper, the devices are loop devices (lablib/storage/lvm.py).
+The commands of LVM and libvirt's driver are real. Without device mapper in the kernel, the devices
+are loop devices (lablib/storage/lvm.py).
 """
 
 from __future__ import annotations
@@ -38,13 +40,13 @@ true
 
 
 class OnLvm:
-    """A fleet whose hosts have a volume group each."""
+    """A fleet with a volume group on each host."""
 
     def __init__(self, fleet):
         self.fleet = fleet
 
     def volumes(self, host):
-        """{volume: GiB} as LVM itself lists them."""
+        """Return {volume: GiB} as LVM itself lists them."""
         listed = self.fleet.run(host, "lvs --noheadings --nosuffix --units g -o lv_name,lv_size vms").split()
         return {name: float(size) for name, size in zip(listed[::2], listed[1::2])}
 
@@ -52,7 +54,7 @@ class OnLvm:
         return {host: found for host in self.fleet.hosts if (found := self.volumes(host))}
 
     def write(self, host, volume, letter, offset_mb, count_mb=1):
-        """What the guest would have written."""
+        """Write as the guest would."""
         self.fleet.run(
             host,
             f"qemu-io -f raw -n -U -c 'write -q -P {ord(letter)} {offset_mb}M {count_mb}M' /dev/vms/{volume} 2>&1 || "
@@ -76,7 +78,7 @@ class OnLvm:
         return self.fleet.place([{"name": name, "memory_mb": 64, "disks": list(disks), **more}], check=check, **VARIABLES)
 
     def make(self, host, name, *volumes, state="running"):
-        """A guest by hand on volumes by hand."""
+        """Make a guest by hand on volumes made by hand."""
         disks, lines = "", []
         for number, volume in enumerate(volumes):
             lines.append(f"virsh vol-create-as vms {volume} 1G")
@@ -111,7 +113,8 @@ def on_lvm(groups, fleet):
 
 
 def test_the_whole_life_of_an_instance_with_logical_volumes(on_lvm):
-    """Made by its definition, copied live to the host of a drain over old data, copied back cold, and removed with it; other volumes stay."""
+    """The disk is made by its definition, copied live to the host of a drain over old data, copied
+    back cold, and removed with the guest; other volumes stay."""
     fleet, base = on_lvm.fleet, f"{SHARED}/base.qcow2"
     discover(fleet, **VARIABLES)
     fleet.everywhere("virsh vol-create-as vms somebodys 1G")
@@ -181,7 +184,7 @@ def test_nothing_is_copied_over_a_volume_that_is_there(on_lvm):
     assert fleet.settled()["db"] == (host, "running")
     assert "nothing proves that it is a leftover of ours" in said(done), said(done)
     assert {each: on_lvm.digest(each, f"{uuid}-vda") for each in others} == before
-    # Nor is a pool that the destination lacks made.
+    # A pool that the destination lacks is not made either.
     fleet.run(others[0], f"virsh vol-delete --pool vms {uuid}-vda; virsh pool-destroy vms")
     try:
         done = on_lvm.playbook("instance_migrate", drover_instance="db", drover_destination=others[0], check=False)
@@ -212,7 +215,7 @@ def test_a_build_that_was_killed_is_continued_and_nothing_else_is_taken(on_lvm):
     fleet = on_lvm.fleet
     discover(fleet, **VARIABLES)
     uuid = Domain("db").uuid
-    # Its content proves nothing: a volume that a person made may have somebody's data.
+    # Its name proves nothing: a volume that a person made may have data.
     fleet.everywhere(f"virsh vol-create-as vms {uuid}-vda 1G")
     done = on_lvm.place({"size_gb": 1, "pool": "vms"}, uuid=uuid, check=False)
     assert done.returncode != 0 and "nothing proves that a build of this instance has made it" in said(done), said(done)
@@ -240,13 +243,14 @@ def test_a_dead_hosts_volumes_are_nowhere_else(on_lvm):
 
 
 def test_a_disk_moves_into_lvm_and_out_of_it(on_lvm):
-    """Live and shut off; the volume and the file go when the disk is elsewhere."""
+    """The guest moves live and shut off; the volume and the file are removed when the disk is on
+    the other host."""
     fleet = on_lvm.fleet
     guest = Domain("web", boots=True, size="64M", written_mb=16)
     volume, old, new = f"{guest.uuid}-vda", f"{SHARED}/web-0.qcow2", f"{SHARED}/{guest.uuid}-vda"
     fleet.make("kvm1", guest)
     discover(fleet, **VARIABLES)
-    # What was there before does not shine through where the disk has nothing.
+    # Old data of the place are not visible in the empty parts of the disk.
     fleet.run(
         "kvm1",
         "virsh vol-create-as vms junk 64M && head -c 64M /dev/zero | tr '\\0' X | dd of=/dev/vms/junk bs=1M oflag=direct 2>/dev/null",

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What binds a guest to its host: a drain names it before anything is begun, with what a person can do; an evacuation leaves it alone."""
+"""Ties of a guest to its host: a drain names them before it begins, with the way out; an evacuation
+leaves the guest alone."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def test_f01_f09_f10_f12_f13_a_drain_names_them_before_anything_is_begun(fleet):
     # A shutdown would lose the deleted disk.
     text = fleet.refused("drain", "-e", "drover_host=kvm1", "-e", "drover_unmovable=shutdown")
     assert "must not be shut down" in text and "gone on kvm1" in text and fleet.where() == where
-    # The way out works.
+    # The command in the message works.
     fleet.run("kvm1", f"virsh blockcopy gone vda --dest {LOCAL}/saved.qcow2 --format qcow2 --transient-job --wait --pivot")
     fleet.run("kvm1", f"qemu-img info -U {LOCAL}/saved.qcow2")
     assert "gone:" not in fleet.refused("drain", "-e", "drover_host=kvm1")
@@ -104,7 +105,8 @@ def test_f14_a_secret_without_a_value(fleet):
         images(
             fleet,
             "kvm1",
-            # The key is derived by a measurement of the processor, which fails on a busy machine.
+            # A measurement of the processor decides the time for the key, and it fails on a busy
+            # machine.
             "for n in 1 2 3 4 5 6 7 8 9; do qemu-img create -q -f luks --object secret,id=s,data=secret "
             f"-o key-secret=s,iter-time=10 {SHARED}/luks.raw 8M && break; done",
         )

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Guests whose disks are images in a real Ceph cluster: nothing of them is copied, and each image counts once."""
+"""Guests with disks that are images in a real Ceph cluster: their data are not copied, and each
+image counts once."""
 
 from __future__ import annotations
 
@@ -30,13 +31,13 @@ VARIABLES = {"drover_shared_pools": ["shared"], "drover_storage_pools": [{"name"
 
 
 class OnCeph:
-    """A fleet whose hosts reach a Ceph cluster."""
+    """A fleet with access to a Ceph cluster."""
 
     def __init__(self, fleet):
         self.fleet, self.cluster = fleet, ceph.Cluster(fleet.lab.layout)
 
     def make(self, host, name, *images, state="running"):
-        """A guest by hand; images are (name, GiB)."""
+        """Make a guest by hand; images are (name, GiB)."""
         for image, size in images:
             self.cluster.rbd("create", "--size", f"{size}G", image)
         disks = "".join(ceph.disk_xml(image, f"vd{'abc'[number]}") for number, (image, dummy) in enumerate(images))
@@ -47,7 +48,7 @@ class OnCeph:
         return domain
 
     def clean(self):
-        """Remove all images, those that others are clones of last, as a person does on a host."""
+        """Remove all images, as a person does on a host; images with clones come last."""
         left = self.images()
         for image in sorted(left, key=lambda name: (name.startswith("drover-image-"), name)):
             if image.startswith("drover-image-"):
@@ -56,12 +57,12 @@ class OnCeph:
                 self.cluster.rbd("rm", image)
 
     def parent(self, image):
-        """Image and snapshot that an image is a clone of, or None."""
+        """Return image and snapshot behind a clone, or None."""
         found = json.loads(self.cluster.rbd("info", "--format", "json", image)).get("parent")
         return found and (found["image"], found["snapshot"])
 
     def content(self, image, length):
-        """The first bytes of an image."""
+        """Return the first bytes of an image."""
         path = self.fleet.folder / "exported"
         self.cluster.rbd("export", "--no-progress", image, str(path))
         with open(path, "rb") as file:
@@ -70,22 +71,23 @@ class OnCeph:
         return found
 
     def images(self):
-        """{image: GiB} as Ceph itself lists them."""
+        """Return {image: GiB} as Ceph itself lists them."""
         listed = json.loads(self.cluster.rbd("ls", "--long", "--format", "json"))
         return {each["image"]: each["size"] / 2**30 for each in listed}
 
     def written(self):
-        """What Ceph has of the images' data, in bytes."""
+        """Return the size of each image's data in Ceph, in bytes."""
         return {each["name"]: each["used_size"] for each in json.loads(self.cluster.rbd("du", "--format", "json"))["images"]}
 
     def miss(self, image):
-        """Wait until Ceph misses the client that had an image open, which takes half a minute: until then an evacuation is refused."""
+        """Wait until Ceph notices the death of a client with an open image, which takes half a
+        minute: an evacuation is refused before that."""
         beside.until(
             "its host is missed", lambda: not json.loads(self.cluster.rbd("status", image, "--format", "json"))["watchers"], patience=90
         )
 
     def counted(self):
-        """What the store has allocated of the pool."""
+        """Return the store's size and allocation of the pool."""
         rows = self.fleet.query(
             "SELECT i.total, i.used FROM inventories i JOIN resource_providers p ON p.id = i.provider_id WHERE p.name = :name", name=POOL
         )
@@ -129,7 +131,8 @@ def test_images_count_once_and_as_ceph_lists_them(on_ceph):
 
 
 def test_a_guest_whose_size_nobody_knows_has_moved_to_a_host_whose_pool_runs(on_ceph):
-    """Its pool was read before the image was made. What the sentence says helps there too."""
+    """The pool was read before the image was made. The command in the message helps on the new host
+    too."""
     fleet = on_ceph.fleet
     on_ceph.make("kvm1", "off", ("off-root", 4), state="shutoff")
     fleet.run("kvm1", "virsh pool-destroy ceph")
@@ -178,13 +181,13 @@ def test_evacuation_and_deletion(on_ceph):
     fleet.lab.command("start", "kvm1")
     ceph.up(fleet.lab.layout)
     on_ceph.playbook("discover")
-    # What came back is off, and named; the image stays whole.
+    # The old guest is off, and named; the image stays whole.
     assert fleet.run("kvm1", "virsh list --name").split() == []
     fleet.run("kvm1", "virsh undefine web 2>/dev/null; true")
     on_ceph.playbook("discover")
     done = on_ceph.playbook("instance_delete", drover_instance="web", drover_instance_force=True)
     assert fleet.where() == {}
-    # Nothing proves that the image is drover's: it stays, and is named.
+    # Nothing proves that the image belongs to drover: it stays, and is named.
     assert on_ceph.images() == {"web-root": 1} and "rbd:vms/web-root" in said(done), said(done)
     assert on_ceph.counted()[1] == 0
 
@@ -194,7 +197,8 @@ def place(on_ceph, *disks, check=True, name="db"):
 
 
 def test_the_whole_life_of_an_instance_with_a_volume(on_ceph):
-    """Made by its definition, moved live, and removed with it; another image stays."""
+    """The image is made by its definition, used in a live move, and removed with the guest; another
+    image stays."""
     fleet = on_ceph.fleet
     on_ceph.playbook("discover")
     on_ceph.cluster.rbd("create", "--size", "1G", "somebodys")
@@ -233,7 +237,7 @@ def test_an_image_is_copied_into_the_volume(on_ceph):
     on_ceph.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
     assert on_ceph.images() == {} and "base.qcow2" in fleet.files(SHARED)
 
-    # Larger than its disk: nothing is made.
+    # The image is larger than its disk: nothing is made.
     fleet.run("kvm1", f"qemu-img resize -q {base} 2G")
     done = place(on_ceph, {"size_gb": 1, "pool": "ceph", "image": base}, check=False)
     assert "make size_gb larger" in said(done) and on_ceph.images() == {}, said(done)
@@ -245,7 +249,7 @@ def test_a_volume_that_others_use_stays(on_ceph):
     place(on_ceph, {"size_gb": 1, "pool": "ceph"})
     ((host, (domain,)),) = [(host, found) for host, found in fleet.look().items() if found]
     (volume,) = on_ceph.images()
-    # Somebody has it open, and somebody else has cloned it.
+    # One client has it open, and another one has cloned it.
     other = next(each for each in fleet.hosts if each != host)
     xml = DOMAIN.format(disks=ceph.disk_xml(volume), name="thief", uuid=Domain("thief").uuid, memory_mb=64, vcpus=1, metadata="")
     fleet.run(host, f"virsh define /dev/stdin <<'END'\n{xml}\nEND")
@@ -263,7 +267,8 @@ def test_a_volume_that_others_use_stays(on_ceph):
 
 
 def test_an_image_that_exists_is_attached_and_never_removed(on_ceph):
-    """Counted on its pool, moved live, and kept, although its name has the uuid of the instance."""
+    """The image counts on its pool, stays in a live move, and is kept, although its name has the
+    uuid of the instance."""
     fleet, uuid = on_ceph.fleet, Domain("db").uuid
     on_ceph.playbook("discover")
     image = f"{uuid}-vda"
@@ -302,13 +307,14 @@ def test_a_pool_that_does_not_run_builds_nothing(on_ceph):
 
 
 def test_a_new_store_counts_the_guests_of_a_host_whose_pool_does_not_run(on_ceph):
-    """Of a guest that is off the host cannot say how large its disk is: that is said, until the pool runs."""
+    """The host cannot report the disk size of a guest that is off: a message says so, until the
+    pool runs."""
     fleet = on_ceph.fleet
     on_ceph.make("kvm3", "web", ("web-root", 1))
     on_ceph.make("kvm3", "off", ("off-root", 4), state="shutoff")
     fleet.run("kvm3", "virsh pool-destroy ceph")
     try:
-        # The others, whose pools run, are read after it.
+        # The other hosts, with running pools, are read after it.
         fleet.playbook("discover", "--limit", "kvm3,localhost", "-e", json.dumps(VARIABLES))
         done = on_ceph.playbook("discover")
         assert on_ceph.counted()[1] == 1 and holdings(fleet)["web"][POOL] == {CLASS: 1}
@@ -329,7 +335,7 @@ def test_a_build_that_was_killed_after_it_had_made_the_volume_is_continued(on_ce
     assert fleet.settled()["db"][1] == "running" and on_ceph.images() == {f"{uuid}-vda": 1}
     on_ceph.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
 
-    # One that has data may be somebody's: nothing is built on it.
+    # A volume with data may belong to a person: nothing is built on it.
     fleet.run("kvm1", f"virsh pool-refresh ceph && virsh vol-create-as ceph {uuid}-vda 1G --format raw")
     on_ceph.cluster.rbd("bench", "--io-type", "write", "--io-size", "4096", "--io-total", "4096", f"{uuid}-vda")
     done = fleet.place([definition], check=False, **VARIABLES)
@@ -339,7 +345,7 @@ def test_a_build_that_was_killed_after_it_had_made_the_volume_is_continued(on_ce
 
 @pytest.mark.parametrize("by", ["network", "volume"])
 def test_a_volume_that_a_domain_of_another_host_has_stays(on_ceph, by):
-    """That domain is off, so Ceph itself would let the image go."""
+    """That domain is off, so Ceph itself would remove the image."""
     fleet = on_ceph.fleet
     on_ceph.playbook("discover")
     place(on_ceph, {"size_gb": 1, "pool": "ceph"})
@@ -355,7 +361,7 @@ def test_a_volume_that_a_domain_of_another_host_has_stays(on_ceph, by):
 
 
 def test_no_second_guest_writes_to_an_image(on_ceph):
-    """Somebody has started the image of the dead host's guest under another name."""
+    """A person has started the image of the dead host's guest under another name."""
     fleet = on_ceph.fleet
     on_ceph.make("kvm1", "web", ("web-root", 1))
     on_ceph.playbook("discover")
@@ -376,7 +382,7 @@ def test_no_second_guest_writes_to_an_image(on_ceph):
 
 
 def an_image(fleet, data="64M"):
-    """An image with a name; its first bytes after 1 MiB are Z."""
+    """Make an image with a name; its first bytes after 1 MiB are Z."""
     fleet.run("kvm1", f"qemu-img create -q -f raw {BASE} 2G && qemu-io -f raw -c 'write -q -P 90 1M {data}' {BASE}")
     return [{"name": "debian-12", "source": BASE, "checksum": "sha256:" + fleet.run("kvm1", f"sha256sum {BASE}").split()[0]}]
 
@@ -390,12 +396,12 @@ def place_from(on_ceph, images, *names, check=True, **more):
 
 
 def volumes_of(fleet):
-    """{name of an instance: its first volume}."""
+    """Return {name of an instance: its first volume}."""
     return {each["name"]: f"{each['uuid']}-vda" for found in fleet.look().values() for each in found}
 
 
 def test_disks_from_one_image_are_clones_of_it(on_ceph):
-    """The second one takes no space; what one instance does or loses is nothing to the others."""
+    """The second clone takes no space; changes and losses of one instance do not affect the others."""
     fleet = on_ceph.fleet
     on_ceph.playbook("discover")
     images = an_image(fleet)
@@ -423,7 +429,7 @@ def test_disks_from_one_image_are_clones_of_it(on_ceph):
     assert on_ceph.content(volumes["db"], 2**20 + 8)[-8:] == b"Z" * 8 and fleet.settled()["db"][1] == "running"
     shown = said(on_ceph.playbook("image_cache_clean"))
     assert f"ceph/{image}: kept, as" in shown and image in on_ceph.images(), shown
-    # A person cannot remove it either while there is a clone.
+    # A person cannot remove it either while it has a clone.
     fleet.run("kvm1", f"virsh pool-refresh ceph; virsh vol-delete --delete-snapshots {image} ceph 2>/dev/null && exit 1; true")
     assert on_ceph.parent(volumes["db"]) == (image, "drover-whole")
     place_from(on_ceph, images, "web")
@@ -431,7 +437,7 @@ def test_disks_from_one_image_are_clones_of_it(on_ceph):
 
 
 def test_an_image_with_the_name_and_the_mark_of_another_content_is_not_cloned(on_ceph):
-    """A stranger has made it. Each host compares what others have filled, once."""
+    """A stranger has made it. Each host compares images that others have filled, once."""
     fleet = on_ceph.fleet
     on_ceph.playbook("discover")
     images = an_image(fleet)
@@ -466,7 +472,8 @@ def test_a_dead_hosts_clones_run_elsewhere(on_ceph):
 
 
 def test_a_kill_while_the_image_is_filled(on_ceph):
-    """The host loses its power then. The same command makes a clone of a whole image, and removes what was left."""
+    """The host loses its power then. The repeated command makes a clone of a whole image, and
+    removes the unfinished one."""
     fleet = on_ceph.fleet
     on_ceph.playbook("discover")
     images = an_image(fleet, "1500M")
@@ -483,7 +490,7 @@ def test_a_kill_while_the_image_is_filled(on_ceph):
     assert "drover-whole" not in on_ceph.cluster.rbd("snap", "ls", left), "it was filled too soon for this test"
     fleet.lab.command("start", "kvm2")
     ceph.up(fleet.lab.layout)
-    # Ceph counts the client that is gone as one for a while.
+    # Ceph counts the dead client as a client for a while.
     eventually(lambda: "watcher=" not in on_ceph.cluster.rbd("status", left), 60)
     done = place_from(on_ceph, images, "db", **wanted)
     assert fleet.settled()["db"][1] == "running", said(done)
@@ -500,7 +507,7 @@ def test_a_build_that_was_killed_after_it_had_made_the_clone(on_ceph):
     (image,) = set(on_ceph.images()) - set(volumes_of(fleet).values())
     on_ceph.cluster.rbd("clone", f"{image}@drover-whole", f"{ceph.POOL}/{uuid}-vda")
     more = {"uuid": uuid, "requested_destination": {"host": "kvm2"}}
-    # Its data may be somebody's.
+    # Its data may belong to a person.
     done = place_from(on_ceph, images, "db", check=False, **more)
     assert done.returncode != 0 and "is there already and is not the requested disk" in said(done), said(done)
     folder = "/var/lib/drover/migrations"
@@ -511,7 +518,8 @@ def test_a_build_that_was_killed_after_it_had_made_the_clone(on_ceph):
 
 
 def test_a_new_store_that_has_read_one_host_starts_and_removes_nothing(on_ceph):
-    """The store is lost. kvm1 has old definitions of guests that are on kvm2, and a discovery with --limit has read kvm1 alone."""
+    """The store is lost. kvm1 has old definitions of guests that are on kvm2, and a discovery with
+    --limit has read only kvm1."""
     fleet = on_ceph.fleet
     (fleet.folder / "store.db").unlink()
     images = []
@@ -533,7 +541,7 @@ def test_a_new_store_that_has_read_one_host_starts_and_removes_nothing(on_ceph):
         done = on_ceph.playbook(playbook, check=False, **variables)
         assert done.returncode and f"{sentence}: kvm2, kvm3 were not read since the store was made" in said(done), said(done)
     assert fleet.look() == before and set(on_ceph.images()) == set(images)
-    # All is read: both are named, and still nothing is done with them.
+    # All hosts are read: both guests are named, and still nothing is done with them.
     done = on_ceph.playbook("discover", check=False)
     assert "web is on kvm1 (shutoff) and kvm2 (running)" in said(done), said(done)
     done = on_ceph.playbook("instance_start", check=False, drover_instance="web")
@@ -542,19 +550,19 @@ def test_a_new_store_that_has_read_one_host_starts_and_removes_nothing(on_ceph):
 
 # -- disks that move into Ceph and out of it --------------------------------------------------------
 
-#: What is on the disk of a guest: its boot sector is before it.
+#: The content of a guest's disk: its boot sector is before it.
 WRITTEN_MB = 16
 
 
 def a_guest(fleet):
-    """A guest with a file, and the name of the image that its disk would be."""
+    """Make a guest with a file; return it and the name of the image for its disk."""
     guest = Domain("web", boots=True, size="64M", written_mb=WRITTEN_MB)
     fleet.make("kvm1", guest)
     return guest, f"{guest.uuid}-vda"
 
 
 def source(fleet):
-    """What the disk of web is, in the running guest and in the definition."""
+    """Return the source of web's disk, in the running guest and in the definition."""
     return {
         line.split()[3] if len(line.split()) > 3 else None
         for words in ("", "--inactive")
@@ -573,7 +581,7 @@ def nothing_left(fleet):
 
 
 def test_a_disk_moves_into_ceph_and_out_of_it(on_ceph):
-    """The guest runs on; what was there before is gone, and each is counted where it is."""
+    """The guest continues to run; the old disk is removed, and each disk counts at its place."""
     fleet = on_ceph.fleet
     guest, image = a_guest(fleet)
     on_ceph.playbook("discover")
@@ -593,7 +601,7 @@ def test_a_disk_moves_into_ceph_and_out_of_it(on_ceph):
     assert "failed" not in fleet.run("kvm1", f"qemu-io -r -U -f raw -c 'read -P 90 1M {WRITTEN_MB - 1}M' {new}")
     assert changed(on_ceph.playbook("discover")) == 0
     nothing_left(fleet)
-    # What was off is started with what its definition names.
+    # A guest that was off starts with the disk of its definition.
     fleet.run("kvm1", "virsh destroy web && virsh start web")
     assert guest.uuid and source(fleet) == {new}
 

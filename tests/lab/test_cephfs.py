@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Guests with image files on CephFS, which the hosts mount with FUSE: such a mount does not say where it comes from, so it is declared."""
+"""Guests with image files on CephFS, which the hosts mount with FUSE: such a mount does not name
+its origin, so it is declared."""
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ pytestmark = [
 
 pytest_plugins = ["test_fleet"]
 
-#: What the documentation says of a storage whose origin is not recognised.
+#: The declaration in the documentation for a storage of unknown origin.
 DECLARED = {"drover_shared_pools": ["shared", cephfs.NAME], "drover_storage_pools": [cephfs.NAME]}
 
 
 class OnFiles:
-    """A fleet whose hosts have CephFS mounted."""
+    """A fleet with CephFS mounted on its hosts."""
 
     def __init__(self, fleet):
         self.fleet, self.variables = fleet, {**DECLARED, **AT_ONCE}
@@ -40,12 +41,12 @@ class OnFiles:
         return self.fleet.place([{"name": name, "memory_mb": 64, "disks": list(disks), **more}], **self.variables)
 
     def files(self):
-        """The files as CephFS has them: name and inode."""
+        """Return the files of CephFS: name and inode."""
         listed = self.fleet.run("kvm1", f"ls -1i {cephfs.MOUNT}").splitlines()
         return {name: inode for inode, name in map(str.split, listed)}
 
     def elsewhere(self):
-        """What is in the other folders of instances of all hosts."""
+        """Return the content of the other folders of instances on all hosts."""
         return [self.fleet.run(host, f"ls {LOCAL} {SHARED}") for host in self.fleet.hosts]
 
     def die(self, host):
@@ -74,7 +75,8 @@ def on_files(server, fleet):
 
 
 def test_the_whole_life_of_an_instance(on_files):
-    """Placed, moved live and by a drain, evacuated and deleted; its file is made once, never copied, and removed in the end."""
+    """The guest is placed, moved live and by a drain, evacuated and deleted; its file is made once,
+    never copied, and removed at the end."""
     fleet = on_files.fleet
     on_files.playbook("discover")
     elsewhere = on_files.elsewhere()
@@ -109,7 +111,7 @@ def test_the_whole_life_of_an_instance(on_files):
 
 
 def test_qemu_locks_the_image(on_files):
-    """So that a second guest on another host is not started on it by hand."""
+    """This prevents a start by hand of a second guest on another host."""
     fleet = on_files.fleet
     fleet.make("kvm1", Domain("web", folder=cephfs.MOUNT))
     copy = Domain("copy", folder=cephfs.MOUNT)
@@ -120,7 +122,8 @@ def test_qemu_locks_the_image(on_files):
 
 
 def test_a_mount_that_is_not_declared_is_no_proof(on_files):
-    """All clusters have the source ceph-fuse: nothing is started on a host that may see another one."""
+    """All clusters have the source ceph-fuse: nothing is started on a host that may see another
+    cluster."""
     fleet = on_files.fleet
     on_files.variables = {"drover_shared_pools": ["shared"], **AT_ONCE}
     fleet.make("kvm1", Domain("web", folder=cephfs.MOUNT))

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Something dies in the middle of a drain: the run says so, and after the repair the next one ends right.
+"""A process or host dies in the middle of a drain: the run says so, and after the repair the next
+run ends right.
 
-The playbook itself is killed in test_drain_killed.py.
+test_drain_killed.py kills the playbook itself.
 """
 
 from __future__ import annotations
@@ -27,31 +28,31 @@ pytest_plugins = ["test_fleet"]
 
 postgres = server.postgres
 
-#: Memory of "full" and the disk of "local" take some 4 s each.
+#: The memory of "full" and the disk of "local" take some 4 s each.
 SLOW = {"drover_host": "kvm1", "drover_max_migrations": 2, "drover_migration": {"bandwidth_mib": 20}}
 
-#: How long (seconds) a run may take to notice and to end.
+#: The time limit (seconds) of a run for the detection and its end.
 PATIENCE = 420
 
 
-# When. Each returns the destination.
+# The moments. Each returns the destination.
 
 
 def begun(run):
-    """The first is in the store; nobody has asked libvirt to begin."""
+    """Wait until the first move is in the store, before the call of libvirt."""
     run.until(r"^full: kvm1 -> kvm\d, live, started")
     return destination(run)
 
 
 def in_the_middle(run):
-    """Memory is on its way."""
+    """Wait until memory is copied."""
     there = begun(run)
     eventually(lambda: "Memory remaining" in run.fleet.lab.host("kvm1").run("virsh domjobinfo full").stdout, 60)
     return there
 
 
 def one_has_arrived(run):
-    """One is there and recorded; of the others some are on their way."""
+    """Wait until one has arrived and is recorded; some of the others are on their way."""
     run.until(r"\[1 of \d\b")
     return re.search(r"^\w+: kvm1 -> (kvm\d), \w+ there.*\[1 of \d\b", run.said, re.M)[1]
 
@@ -60,11 +61,14 @@ def destination(run):
     return re.search(r"^full: kvm1 -> (kvm\d), live", run.said, re.M)[1]
 
 
-# What. strike(there) and mend(there), with the destination.
+# The faults: strike(there) and mend(there), with the destination.
 
 
 class Fault:
-    """says: what the run says if it does not end well."""
+    """A fault.
+
+    says: pattern of the output if the run does not end well.
+    """
 
     says = r"is lost: .*libvirt at qemu\+ssh://root@{there}/system.* If {there} will not come back"
 
@@ -79,7 +83,7 @@ class Fault:
 
 
 class SourceLibvirtd(Fault):
-    """libvirtd is killed and started again, as systemd does. Its guests go on."""
+    """Kill libvirtd and start it again, as systemd does. Its guests continue to run."""
 
     says = r"kvm1.*libvirt"
 
@@ -98,7 +102,7 @@ class DestinationLibvirtd(SourceLibvirtd):
 
 
 class SourceLibvirtdStaysDead(SourceLibvirtd):
-    """Until somebody starts it."""
+    """libvirtd is dead until a person starts it."""
 
     def strike(self, there):
         self.fleet.run("kvm1", "kill -9 $(cat /run/libvirtd.pid)")
@@ -108,7 +112,7 @@ class SourceLibvirtdStaysDead(SourceLibvirtd):
 
 
 class Power(Fault):
-    """The destination has a power failure. What has arrived there is off when it is back."""
+    """The destination has a power failure. Guests that have arrived there are off after its return."""
 
     def strike(self, there):
         self.fleet.lab.command("kill", there)
@@ -119,7 +123,7 @@ class Power(Fault):
 
 
 class Network(Fault):
-    """What the two hosts send to each other goes to nobody; the controller reaches both."""
+    """Packets between the two hosts are lost; the controller reaches both."""
 
     def strike(self, there):
         for one, other in (("kvm1", there), (there, "kvm1")):
@@ -138,7 +142,8 @@ def named(value):
 
 
 def drain_through(fleet, strike, moment):
-    """Begin a drain, strike in the middle, and return (destination, exit status, all that was said)."""
+    """Begin a drain, let the fault happen in the middle, and return (destination, exit status,
+    output)."""
     run = fleet.start("drain", "-e", json.dumps(SLOW))
     run.fleet = fleet
     limit = threading.Timer(PATIENCE, run.kill)
@@ -163,7 +168,7 @@ def instances():
 
 
 def sound(fleet, watch, domains):
-    """Nothing is lost, nothing is or was there twice, and the store says what is."""
+    """Check that nothing is lost, that nothing is or was on two hosts, and that the store is right."""
     fleet.playbook("discover")
     where = fleet.settled()
     assert set(where) == {domain.name for domain in domains}
@@ -234,7 +239,7 @@ def test_the_database_dies(own_lab, tmp_path, postgres, moment):
 
 
 def test_a_destination_that_never_comes_back(fleet):
-    """Once it is evacuated, and so known to be off, what was on its way there goes elsewhere."""
+    """After its evacuation the host is known to be off, and the moves to it go to another host."""
     domains = [Full("full"), Domain("off", state="shutoff")]
     fleet.make("kvm1", *domains)
     there, status, said = drain_through(fleet, lambda there: fleet.lab.command("kill", there), in_the_middle)

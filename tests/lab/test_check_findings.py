@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What drover.compute.check and discover find between hosts, made to happen: names, uuids, addresses of migrations."""
+"""Findings of drover.compute.check and discover between hosts, caused by the test: names, uuids,
+addresses of migrations."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def address(fleet, host):
 
 
 def with_address(fleet, host, other):
-    """The variables of a run in which one host has this drover_migration_address, and the others their own."""
+    """Return the variables of a run with this drover_migration_address for one host, and the hosts'
+    own addresses for the others."""
     own = {name: address(fleet, name) for name in fleet.hosts}
     addresses = {**own, host: other}
     return ("-e", json.dumps({"drover_migration_address": f"{{{{ {addresses!r}.get(inventory_hostname, '') }}}}"}))
@@ -43,7 +45,7 @@ def test_an_address_that_is_not_of_its_host(fleet):
 
 
 def test_an_address_that_does_not_answer(fleet):
-    """A second address of kvm1, whose port of SSH nobody hears."""
+    """A second address of kvm1, without a listener on its port of SSH."""
     fleet.run("kvm1", "ip address add 198.51.100.7/32 dev lo")
     try:
         done = fleet.playbook("check", *with_address(fleet, "kvm1", "198.51.100.7"))
@@ -113,7 +115,7 @@ def test_guests_that_cannot_move_in_the_time_that_they_have(fleet):
         "warning kvm1: with bandwidth_mib 1 of drover_migration, a migration of web can take longer than it may (10 s for each GiB)."
         in seen
     )
-    # So it is.
+    # The finding is right.
     fleet.playbook("discover")
     done = fleet.drain("kvm1", check=False, drover_migration=given)
     assert done.returncode == 2 and "was aborted: allow more time, bandwidth" in said(done), said(done)

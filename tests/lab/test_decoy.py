@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller has a libvirt of its own, with a guest of the name and uuid of an instance: a decoy.
+"""The controller has a libvirt with a guest of the name and uuid of an instance: a decoy.
 
-No playbook touches it or believes it, and the inventory sets no ``ansible_connection``. The decoy is a real libvirtd with a real guest, in mounts
-that only it and the playbooks of these tests see: the libvirt of this machine is left alone.
+No playbook touches it or uses its data, and the inventory sets no ``ansible_connection``. The decoy
+is a real libvirtd with a real guest, in mounts that only it and the playbooks of these tests see:
+the libvirt of this machine is not touched.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from test_fleet import DOMAIN, SHARED, Domain, said
 
 pytest_plugins = ["test_fleet"]
 
-#: Its files are below $1. It keeps the mounts until its standard input ends.
+#: Its files are below $1. It keeps the mounts until its standard input closes.
 START = r"""
 set -e
 umask 022
@@ -69,7 +70,7 @@ wait "$daemon" || true
 
 
 class Decoy:
-    """A libvirt of the controller, and playbooks for which it is the controller's."""
+    """A libvirt of the controller, and playbooks that see it as the controller's libvirt."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.root = lab_layout.as_root()
@@ -94,7 +95,8 @@ class Decoy:
         return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
     def state(self) -> list[str]:
-        """All that a playbook could have changed: the guests with their process ids, and what each is defined as."""
+        """Return everything that a playbook could change: the guests with their process ids, and
+        their definitions."""
         names = [name for name in self.virsh("list", "--all", "--name").split() if name]
         found = [self.virsh("list", "--all"), self.virsh("pool-list", "--all")]
         return found + [self.virsh(*command, name) for name in names for command in (("dumpxml",), ("dumpxml", "--inactive"))]
@@ -114,7 +116,8 @@ def decoy(tmp_path):
 
 @pytest.fixture
 def controlled(fleet, decoy, monkeypatch):
-    """The fleet, its playbooks run where the decoy is the libvirt of the controller; each must leave the decoy as it was."""
+    """Return the fleet; its playbooks see the decoy as the controller's libvirt, and each must
+    leave the decoy unchanged."""
     run = subprocess.run
 
     def there(words, env=None, **rest):
@@ -128,7 +131,7 @@ def controlled(fleet, decoy, monkeypatch):
 
 
 def guest(decoy, name, uuid):
-    """A running guest of the controller's libvirt."""
+    """Return a running guest of the controller's libvirt."""
     xml = DOMAIN.format(name=name, uuid=uuid, metadata="", memory_mb=64, vcpus=1, disks="")
     decoy.virsh("define", "/dev/stdin", text=xml)
     decoy.virsh("start", name)
@@ -175,7 +178,7 @@ def test_no_playbook_touches_or_believes_the_libvirt_of_the_controller(controlle
         assert decoy.state() == before, f"{name} touched the libvirt of the controller:\n{done.stdout}{done.stderr}"
         assert "LOCAL CONNECTION" not in done.stdout and "not the host" not in done.stdout
         outcome(done)
-    # The store and the hosts agree, and the decoy's guests are no part of it.
+    # The store and the hosts agree, and the decoy's guests are not among them.
     settled = fleet.settled()
     assert sorted(settled) == ["db1", "web1"] and settled["web1"][1] == "running"
     host = settled["web1"][0]
@@ -190,7 +193,8 @@ def test_no_playbook_touches_or_believes_the_libvirt_of_the_controller(controlle
 
 
 def test_a_task_that_runs_on_the_controller_all_the_same_is_refused(controlled, decoy, tmp_path):
-    """The mend is taken out again: each delegated task has a connection to the controller. The identity of the machine refuses it."""
+    """The test reverts the repair: each delegated task has a connection to the controller. The
+    identity of the machine refuses it."""
     fleet = controlled
     web = Domain("web1", boots=True)
     fleet.make("kvm1", web)
@@ -218,6 +222,6 @@ def test_a_task_that_runs_on_the_controller_all_the_same_is_refused(controlled, 
     finally:
         fleet.lab.environment = environment
     assert fleet.where() == {"web1": ("kvm1", "running")}
-    # The move is open, as its host has said nothing; with the mend it goes on.
+    # The move is open, because its host has not answered; with the repair it continues.
     outcome(fleet.playbook("instance_migrate", "-e", json.dumps({"drover_instance": "web1", "drover_destination": "kvm2"})))
     assert fleet.settled() == {"web1": ("kvm2", "running")} and decoy.state() == before

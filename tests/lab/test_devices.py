@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Disks, interfaces and media of instances on real hypervisors; looked at with virsh from outside.
+"""Disks, interfaces and media of instances on real hypervisors; the tests check them with virsh
+from outside.
 
-The guests of the lab have no operating system, so they release no PCI device: a virtio disk stays, which is a test too. QEMU takes a USB
-disk away without asking the guest.
+The guests of the lab have no operating system, so they release no PCI device: a virtio disk stays,
+which a test checks too. QEMU removes a USB disk without the guest.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ DATA, ISO = f"{SHARED}/data.qcow2", f"{SHARED}/tools.iso"
 
 
 def task(fleet, module, check=True, **arguments):
-    """Run one of the modules as a person does: (whether it changed anything, what it said on one line).
+    """Run one of the modules as a person does; return (True if it changed anything, its output in
+    one line).
 
-    :param check: whether it must succeed; None for either.
+    :param check: True if it must succeed; None for either result.
     """
     words = ["ansible", "localhost", "-m", f"drover.compute.{module}", "-a", json.dumps(arguments)]
     done = subprocess.run(
@@ -41,7 +43,8 @@ def disk(fleet, state="present", check=True, **arguments):
 
 
 def disks(fleet, host="kvm1", name="web"):
-    """dict target -> file of the running domain (None while it is off) and of the definition."""
+    """Return dict target -> file of the running domain (None while it is off) and of the
+    definition."""
     running = name in fleet.run(host, "virsh list --name").split()
     return tuple(
         None
@@ -65,7 +68,7 @@ def test_a_disk_comes_and_goes_while_the_guest_runs(fleet):
     fleet.playbook("discover")
     assert gib(fleet) == 3
 
-    # The storage is of all hosts: no other instance gets it, not even to read.
+    # All hosts have the storage: no other instance gets the file, not even to read.
     for readonly in (False, True):
         assert "web on kvm1" in disk(fleet, name="db", readonly=readonly, check=False)[1]
     assert set(disks(fleet, "kvm2", "db")[0]) == {"vda"}
@@ -84,7 +87,7 @@ def test_a_guest_that_does_not_release_a_disk_keeps_it(fleet):
     assert disks(fleet) == both
     said = disk(fleet, "absent", check=False)[1]
     assert "did not release the device within 10 s" in said and disks(fleet) == both and gib(fleet) == 2
-    # QEMU has asked the guest before.
+    # QEMU has already requested the device from the guest.
     assert "did not release" in disk(fleet, "absent", check=False)[1] and disks(fleet) == both
     fleet.playbook("instance_stop", "-e", "drover_instance=web")
     assert disk(fleet, "absent")[0] and disks(fleet) == (None, {"vda": f"{SHARED}/web-0.qcow2"}) and gib(fleet) == 1
@@ -92,7 +95,7 @@ def test_a_guest_that_does_not_release_a_disk_keeps_it(fleet):
 
 
 def test_what_libvirt_refuses_leaves_the_definition_as_it_was(fleet):
-    """A guest with the machine q35 has few ports for devices that come."""
+    """A guest with the machine q35 has few ports for new devices."""
     fleet.make("kvm1", Domain("web", boots=True))
     fleet.playbook("discover")
     for number in range(12):
@@ -135,7 +138,7 @@ def test_interfaces_and_media(fleet):
 
 
 def test_a_file_that_was_there_before_outlives_its_guest(fleet):
-    """The one that was made for it goes with it."""
+    """A bridge that was made for the interface is removed with it."""
     fleet.make("kvm1", Domain("web", boots=True))
     fleet.playbook("discover")
     mine, made = f"{SHARED}/golden.qcow2", f"{SHARED}/made.qcow2"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""drover.compute.discover over ssh: what it records is what virsh says on the hosts."""
+"""drover.compute.discover over ssh: its records are equal to virsh's output on the hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest_plugins = ["test_fleet"]
 
 
 def capacity(host):
-    """vCPUs and MiB of a host, as virsh says on it."""
+    """Return vCPUs and MiB of a host, as virsh reports them."""
     said = host.run("virsh nodeinfo").stdout
     return int(re.search(r"CPU\(s\): +(\d+)", said).group(1)), int(re.search(r"Memory size: +(\d+)", said).group(1)) // 1024
 
@@ -44,7 +44,7 @@ def test_what_it_records_is_what_virsh_says(empty_fleet):
         disk = fleet.lab.host(name).run("df --block-size=1G --output=size /srv/shared/instances").stdout
         assert abs(rows["DISK_GB"][0] - int(disk.split()[-1])) <= 1
 
-    # The domains that somebody started by hand are instances, with their room.
+    # Domains that a person started by hand are instances, with their room.
     assert fleet.settled() == {"old1": ("kvm1", "running"), "old2": ("kvm1", "shutoff"), "old3": ("kvm2", "paused")}
     assert fleet.booked() == {
         "old1": {"kvm1": {"VCPU": 2, "MEMORY_MB": 96, "DISK_GB": 2}},
@@ -54,7 +54,7 @@ def test_what_it_records_is_what_virsh_says(empty_fleet):
     assert dict(fleet.query("SELECT name, state FROM domains")) == {"old1": "running", "old2": "shutoff", "old3": "paused"}
     assert fleet.query("SELECT name FROM instances WHERE project = 'blue'") == [("old3",)]
 
-    # Again: nothing. Then the world changes, and so does the store.
+    # A second run changes nothing. Then the world changes, and so does the store.
     assert changed(fleet.playbook("discover")) == 0
     fleet.run("kvm1", "virsh destroy old1; virsh undefine old1; virsh start old2")
     done = fleet.playbook("discover", "--limit", "kvm1,localhost")
@@ -76,7 +76,7 @@ def test_a_hypervisor_that_cannot_be_reached_is_down_and_the_rest_goes_on(fleet)
     assert fleet.booked()["one"]["kvm1"]["VCPU"] == 1
     said = " ".join(fleet.playbook("hosts").stdout.split())
     assert re.search(r"kvm3 down .* reached over ssh", said), said
-    # Nothing is placed on it meanwhile: there is no room elsewhere in zone b.
+    # Nothing is placed on it in this state: there is no room on another host in zone b.
     said = fleet.refused(
         "place", "-e", json.dumps({"drover_instance_definitions": [{"name": "new", "memory_mb": 64, "availability_zone": "b"}]})
     )
@@ -90,7 +90,7 @@ def test_a_hypervisor_that_cannot_be_reached_is_down_and_the_rest_goes_on(fleet)
 
 @pytest.mark.long
 def test_a_hypervisor_without_the_libvirt_binding_is_told_which_package(fleet):
-    # As if python3-libvirt were not installed: a host has mounts of its own.
+    # This hides python3-libvirt: a host has its own mounts.
     folder = fleet.run("kvm2", "dirname $(/usr/bin/python3 -c 'import libvirt; print(libvirt.__file__)')").strip()
     fleet.run("kvm2", f"mount -t tmpfs none {folder}")
     try:
@@ -103,7 +103,7 @@ def test_a_hypervisor_without_the_libvirt_binding_is_told_which_package(fleet):
     assert re.search(r"kvm2\S*: FAILED! .*python3-libvirt", said)
     assert "python3-libvirt" in fleet.service("kvm2")["last_error"]
     assert "kvm2" in fleet.service("kvm2")["last_error"]
-    # A host that is there but cannot be asked takes nothing either, until it can.
+    # A host that runs but does not answer takes no instance either, until it answers.
     assert re.search(r"kvm2 +down ", said)
     assert changed(fleet.playbook("discover")) == 1
     assert fleet.service("kvm2")["last_error"] is None

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Disks that grow, and the playbooks instance_disk and instance_cdrom, on real hypervisors and a real Ceph; looked at from outside."""
+"""Disks that grow, and the playbooks instance_disk and instance_cdrom, on real hypervisors and a
+real Ceph; the tests check them from outside."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def size(fleet, path):
 
 
 def seen(fleet):
-    """What QEMU shows the guest, in GiB."""
+    """Return the size that QEMU shows the guest, in GiB."""
     shown = fleet.run(fleet.where()["web"][0], "virsh domblkinfo web vda")
     return int(next(line.split()[1] for line in shown.splitlines() if line.startswith("Capacity"))) / 2**30
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Disks that move to another storage of their host, on real hypervisors; looked at with virsh and testinfra from outside."""
+"""Disks that move to another storage of their host, on real hypervisors; the tests check them with
+virsh and testinfra from outside."""
 
 from __future__ import annotations
 
@@ -18,20 +19,20 @@ pytest_plugins = ["test_fleet"]
 
 FAST, OLD, BASE = f"{LOCAL}/fast", f"{SHARED}/web-0.qcow2", f"{SHARED}/base.qcow2"
 NEW = f"{FAST}/web-0.qcow2"
-#: What is on the disk: the boot sector is before it.
+#: The content of the disk: the boot sector is before it.
 WRITTEN_MB = 16
 
 
 @pytest.fixture
 def storage(fleet):
-    """The fleet, whose kvm1 has a second pool."""
+    """Return the fleet with a second pool on kvm1."""
     fleet.run("kvm1", f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start fast")
     yield fleet
     fleet.run("kvm1", f"umount {FAST} 2> /dev/null; virsh pool-destroy fast; virsh pool-undefine fast")
 
 
 def mount_small(fleet, mb):
-    """Mount a file system of so many MiB there; none in memory, where no disk is moved to."""
+    """Mount a file system of this size in MiB; not one in memory, because no disk moves to one."""
     image = "/run/small"
     fleet.run(
         "kvm1",
@@ -63,17 +64,17 @@ def start(fleet, mib=2):
 
 
 def copies(fleet):
-    """Whether libvirt copies the disk."""
+    """Return True if libvirt copies the disk."""
     return "job='copy'" in fleet.run("kvm1", "virsh dumpxml web")
 
 
 def record(fleet):
-    """The record of a move in the metadata of the definition."""
+    """Return the record of a move in the metadata of the definition."""
     return "disk_move" in fleet.run("kvm1", "virsh dumpxml --inactive web")
 
 
 def nothing_left(fleet):
-    """No order, lease, record or file of the moment is left, and store and hosts agree."""
+    """Check that no order, lease, record or temporary file is left, and that store and hosts agree."""
     assert fleet.query("SELECT name, task_state FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL") == []
     assert fleet.query("SELECT name, purpose FROM leases") == []
     assert not record(fleet) and not copies(fleet)
@@ -82,12 +83,12 @@ def nothing_left(fleet):
 
 
 def digest(fleet, path):
-    """What is on the first MiB of a disk that no guest changes."""
+    """Return the first MiB of a disk that no guest changes."""
     return fleet.run("kvm1", f"qemu-io -r -U -f qcow2 -c 'read -P 90 1M {WRITTEN_MB - 1}M' {path}")
 
 
 def test_live(storage):
-    """The guest runs on; a second run finds nothing to do."""
+    """The guest continues to run; a second run finds nothing to do."""
     fleet = storage
     fleet.make("kvm1", web())
     fleet.playbook("discover")
@@ -127,7 +128,7 @@ def test_cold(storage):
 
 @pytest.mark.parametrize("state", ["running", "shutoff"])
 def test_the_image_behind_it_stays(storage, state):
-    """Only the layer of the guest is copied, and the image behind it is not touched."""
+    """Only the layer of the guest is copied, and its backing image is not changed."""
     fleet = storage
     script = (
         web(state=state)
@@ -147,7 +148,7 @@ def test_the_image_behind_it_stays(storage, state):
 
 @pytest.mark.parametrize("when", ["while it copies", "libvirtd too"])
 def test_killed(storage, when):
-    """The next run goes on with the job that libvirt has."""
+    """The next run continues with libvirt's job."""
     fleet = storage
     fleet.make("kvm1", web())
     fleet.playbook("discover")
@@ -166,12 +167,12 @@ def test_killed(storage, when):
 
 
 def test_killed_and_shut_off(storage):
-    """The job is gone with the guest; what was made goes, and the disk is copied anew."""
+    """The job ends with the guest; the unfinished copy is removed, and the disk is copied again."""
     fleet = storage
     fleet.make("kvm1", web())
     fleet.playbook("discover")
     start(fleet, mib=1).kill()
-    # The module that the run has left behind looks at the job until its time is over.
+    # The abandoned module reads the job until its time limit.
     eventually(lambda: "drover.compute/" not in fleet.run("kvm1", "cat /proc/net/unix"))
     fleet.run("kvm1", "virsh destroy web")
     assert record(fleet) and fleet.lab.host("kvm1").file(NEW).exists
@@ -213,7 +214,7 @@ def test_a_copy_of_a_guest_that_is_off_is_aborted(storage):
 
 
 def test_refused(storage):
-    """What is there is never overwritten, and nothing is left of a refusal."""
+    """An existing file is never overwritten, and a refusal leaves nothing behind."""
     fleet = storage
     fleet.make("kvm1", web())
     fleet.playbook("discover")
@@ -237,7 +238,7 @@ def test_refused(storage):
 
 
 def test_the_storage_gets_full(storage):
-    """There is room when the move begins; the job of libvirt ends, and the guest stays on the old disk."""
+    """There is room when the move begins; libvirt's job fails, and the guest stays on the old disk."""
     fleet = storage
     fleet.make("kvm1", web(written_mb=48))
     fleet.playbook("discover")
@@ -263,7 +264,7 @@ def test_a_file_that_somebody_else_needs_stays(storage):
 
 @pytest.mark.parametrize("command", [f"rm {NEW}", f"mv {NEW} {FAST}/x; cp {FAST}/x {NEW}", f"mount -t tmpfs over {FAST}"])
 def test_a_copy_that_loses_its_name_while_it_is_made(storage, command):
-    """QEMU would go on writing to it, and the guest would never start again with what it wrote."""
+    """QEMU would continue to write to it, and the guest would never start again with these writes."""
     fleet = storage
     fleet.make("kvm1", web())
     fleet.playbook("discover")

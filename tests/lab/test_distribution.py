@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host whose QEMU is where RHEL has it, with hosts whose QEMU is where Debian has it; labels of a security driver that no host has."""
+"""A host with QEMU at the path of RHEL, with hosts that have QEMU at the path of Debian; labels of
+a security driver that no host has."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ PLAIN, STATIC = (
 
 @pytest.fixture
 def like_rhel(fleet):
-    """kvm1 has QEMU at a path that the others do not have, in a folder that it alone sees."""
+    """Give kvm1 a QEMU at a path that the others do not have, in a folder that only kvm1 sees."""
     fleet.run("kvm1", f"mount -t tmpfs none /usr/libexec && ln -s /usr/bin/qemu-system-x86_64 {RHEL}")
     yield fleet
     fleet.run("kvm1", "umount -l /usr/libexec || true")

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""drover.compute.drain and undrain: the host is empty, and everything goes on elsewhere as it was."""
+"""drover.compute.drain and undrain: the host is empty, and its instances continue unchanged on
+other hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ GROUPS = {"drover_server_groups": [{"name": "web", "policy": "anti-affinity"}]}
 
 
 def without_times(dump):
-    """A dump of the store without the times of the last look, and without the sizes that a file system tells only once it has written."""
+    """Return a dump of the store without the times of the last report, and without the sizes that a
+    file system reports only after a write."""
     return [[tuple(without_sizes(value) for value in row if not isinstance(value, float)) for row in rows] for rows in dump]
 
 
@@ -41,7 +43,7 @@ def test_running_paused_and_shut_off_on_shared_storage(fleet):
     before, where = fleet.dump(), fleet.settled()
     files = fleet.files(SHARED)
 
-    # The plan, and nothing else.
+    # Only the plan.
     done = fleet.drain(host, "--check")
     assert changed(done) == 1
     plan = " ".join(done.stdout.split())
@@ -61,19 +63,19 @@ def test_running_paused_and_shut_off_on_shared_storage(fleet):
     after = fleet.settled()
     assert fleet.run(host, "virsh list --all --name").split() == []
     assert {name: state for name, (dummy, state) in after.items()} == {name: state for name, (dummy, state) in where.items()}
-    assert after["web2"] == where["web2"] and after["web1"] == (third, "running")  # the only one that is left
+    assert after["web2"] == where["web2"] and after["web1"] == (third, "running")  # the only remaining host
     assert fleet.service(host) == {"disabled": True, "reason": "new kernel", "maintenance": True, "forced_down": False, "last_error": None}
     for name in ("running", "paused", "cold", "web1"):
         assert re.search(rf"^{name}: {host} -> kvm\d, \w+ there after [\d.]+ s \[\d of 4[],]", done.stdout, re.M)
     assert f"{host} is empty and in maintenance" in " ".join(done.stdout.split())
     assert fleet.files(SHARED) == files
-    # It is the same guest: it still heeds the power button.
+    # It is the same guest: it still obeys the power button.
     fleet.run(
         after["running"][0],
         "virsh shutdown running; for i in $(seq 50); do virsh domstate running | grep -q off && exit 0; sleep 0.1; done; exit 1",
     )
 
-    # Twice is harmless, and nothing new lands on it, though it has the most room.
+    # A second run is harmless, and no new instance goes to the host, although it has the most room.
     assert changed(fleet.drain(host, drover_reason="new kernel")) == 0
     fleet.place([{"name": "new", "memory_mb": 64}])
     assert host not in {where for where, dummy in fleet.where().values()}
@@ -101,12 +103,12 @@ def test_local_disks_are_copied_and_a_disabled_host_stays_disabled(fleet):
     where = fleet.settled()
     assert {name: state for name, (dummy, state) in where.items()} == {"live": "running", "cold": "shutoff", "paused": "paused"}
     assert "kvm1" not in {host for host, dummy in where.values()}
-    assert fleet.files(LOCAL, "kvm1") == ["notes.txt"]  # gone, and only they
+    assert fleet.files(LOCAL, "kvm1") == ["notes.txt"]  # removed, and no others
     for domain in domains:
         host = where[domain.name][0]
         for path in domain.paths:
             fleet.run(host, f"test -f {path}")
-    # What the guest had written is there.
+    # The guest's writes are on the disk.
     cold = domains[1]
     said = fleet.run(where["cold"][0], f"qemu-img check -q {cold.paths[0]} && qemu-io -r -f qcow2 -c 'read -P 90 0 4M' {cold.paths[0]}")
     assert "read 4194304/4194304" in said and "verification failed" not in said
@@ -121,7 +123,7 @@ def test_local_disks_are_copied_and_a_disabled_host_stays_disabled(fleet):
 
 @pytest.mark.long
 def test_two_hosts_at_once(fleet):
-    """Each of them has room for what is on the other one, and gets none of it."""
+    """Each of them has room for the instances of the other one, and gets none of them."""
     fleet.make("kvm1", Domain("one", boots=True), Domain("cold", state="shutoff"))
     fleet.make("kvm2", Domain("two", folder=LOCAL, written_mb=4), Domain("paused", state="paused"))
     fleet.make("kvm3", Domain("stays"))
@@ -152,7 +154,7 @@ def test_two_hosts_at_once(fleet):
 
 @pytest.mark.long
 def test_what_cannot_move(fleet):
-    # With as many vCPUs as CPUs there is one left on kvm2 and one on kvm3.
+    # With as many vCPUs as CPUs, kvm2 and kvm3 have one left each.
     ratio = {"drover_cpu_allocation_ratio": 1}
     fleet.make("kvm1", Domain("saved"), Domain("snapped", boots=True), Domain("big", vcpus=2, boots=True), Domain("fine"))
     fleet.make("kvm3", Domain("full"))
@@ -171,7 +173,7 @@ def test_what_cannot_move(fleet):
     assert "drover_unmovable=skip" in said and "drover_unmovable=shutdown" in said
     assert without_times(fleet.dump()) == without_times(before) and fleet.where() == where
 
-    # skip: the others move, and the host is not said to be empty.
+    # skip: the others move, and the host does not count as empty.
     done = fleet.drain("kvm1", drover_unmovable="skip", **ratio)
     where = fleet.settled()
     assert {name: where[name] for name in ("saved", "snapped", "big")} == {
@@ -183,7 +185,7 @@ def test_what_cannot_move(fleet):
     assert fleet.service("kvm1")["disabled"] and not fleet.service("kvm1")["maintenance"]
     assert "disabled but not in maintenance" in " ".join(done.stdout.split())
 
-    # shutdown: they are shut down in good order, and the host is in maintenance.
+    # shutdown: they are shut down in order, and the host is in maintenance.
     done = fleet.drain("kvm1", drover_unmovable="shutdown", drover_shutdown_timeout=20, **ratio)
     where = fleet.settled()
     assert {name: where[name] for name in ("saved", "snapped", "big")} == dict.fromkeys(("saved", "snapped", "big"), ("kvm1", "shutoff"))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Somebody aborts one of the moves of a drain: that instance stays, and the drain says so."""
+"""A person aborts one of the moves of a drain: that instance stays, and the drain says so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 
-#: Memory of "full" takes 90 s: the abort is a playbook, which has to start.
+#: The memory of "full" takes 90 s: the abort is a playbook, which takes time to start.
 SLOW = {"drover_host": "kvm1", "drover_max_migrations": 1, "drover_migration": {"bandwidth_mib": 1}}
 
 
@@ -42,6 +42,6 @@ def test_one_is_aborted_and_the_others_go(fleet):
     ]
     service = fleet.service("kvm1")
     assert service["disabled"] and not service["maintenance"]
-    # Whoever wants it moved after all runs it again.
+    # A second run moves it after all.
     fleet.drain("kvm1")
     assert fleet.settled()["full"][0] != "kvm1" and fleet.service("kvm1")["maintenance"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A drain that is killed half way: running it again ends right, wherever it was."""
+"""A drain that is killed at any point: the next run ends right."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from test_fleet import LOCAL, Domain, descendants, end, eventually
 
 pytest_plugins = ["test_fleet"]
 
-#: Copying the disk of "slow" takes some 3 s at this many MiB per second: QEMU counts what is empty too.
+#: The copy of the disk of "slow" takes some 3 s at this many MiB per second: QEMU counts empty
+#: parts too.
 SLOW = {"drover_host": "kvm1", "drover_max_migrations": 1, "drover_migration": {"bandwidth_mib": 14}}
 
 
 def migrates(fleet, name):
-    """Whether libvirt on kvm1 is moving a domain."""
+    """Return True if libvirt on kvm1 moves a domain."""
     said = fleet.lab.host("kvm1").run(f"virsh domjobinfo {name}").stdout
     return "Operation:" in said and "migration" in said.lower()
 
 
 def written_down(fleet, run):
-    """The host is disabled and the store has the first move; nobody has asked libvirt to begin."""
+    """Wait until the host is disabled and the store has the first move, before the call of libvirt."""
     run.until(r"^slow: kvm1 -> kvm\d, live, started")
 
 
 def in_the_middle(fleet, run):
-    """Memory or disk is on its way."""
+    """Wait until memory or disk is copied."""
     written_down(fleet, run)
     eventually(lambda: migrates(fleet, "slow"))
 
 
 def one_has_arrived(fleet, run):
-    """One is there and recorded; the next is about to begin."""
+    """Wait until one has arrived and is recorded; the next is about to begin."""
     run.until(r"\[1 of 3\b")
 
 
@@ -50,7 +51,8 @@ def one_has_arrived(fleet, run):
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_killed_and_run_again(fleet, moment, kill):
-    """kill: everything that ansible-playbook started, or its process group, which its workers are not in."""
+    """kill: all processes of ansible-playbook, or its process group, which does not contain its
+    workers."""
     domains = [Domain("slow", memory_mb=96, folder=LOCAL, size="40M", written_mb=8), Domain("quick"), Domain("cold", state="shutoff")]
     fleet.make("kvm1", *domains)
     run = fleet.start("drain", "-e", json.dumps(SLOW))
@@ -62,10 +64,10 @@ def test_killed_and_run_again(fleet, moment, kill):
     finally:
         run.kill(orphans)
     try:
-        # The host was disabled first, and is not said to be empty.
+        # The host was disabled first, and does not count as empty.
         assert fleet.service("kvm1")["disabled"] and not fleet.service("kvm1")["maintenance"]
         if moment is not one_has_arrived:
-            # In the store before it happens, whatever became of it by now.
+            # The store had each move before its begin, for any result.
             assert ("slow",) in fleet.query("SELECT instance_name FROM migrations")
         done = fleet.drain("kvm1", check=False)
         assert done.returncode == 0, f"{run.said}\n====\n{done.stdout}{done.stderr}"
@@ -81,6 +83,6 @@ def test_killed_and_run_again(fleet, moment, kill):
     # No instance was moved twice.
     moved = fleet.query("SELECT instance_name, count(*) FROM migrations WHERE status = 'completed' GROUP BY instance_name ORDER BY 1")
     assert sorted(map(tuple, moved)) == [("cold", 1), ("quick", 1), ("slow", 1)]
-    if moment is one_has_arrived:  # what was before is given back, though two runs have disabled it
+    if moment is one_has_arrived:  # the state before is restored, although two runs have disabled the host
         fleet.playbook("undrain", "-e", "drover_host=kvm1")
         assert not fleet.service("kvm1")["disabled"]

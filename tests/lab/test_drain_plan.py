@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What plans can do beyond moving everything as it is: room made elsewhere, policies, caps over several runs."""
+"""Plans beyond a move of everything unchanged: room made on other hosts, policies, limits over
+several runs."""
 
 from __future__ import annotations
 
@@ -16,17 +17,17 @@ pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 
-#: Copying a disk of 40 MiB takes some 3 s.
+#: The copy of a disk of 40 MiB takes some 3 s.
 SLOW = {"bandwidth_mib": 14}
 
 
 def policy(**keys):
-    """The metadata of a domain with this policy."""
+    """Return the metadata of a domain with this policy."""
     return "".join(f"<drover:{key}>{value}</drover:{key}>" for key, value in keys.items())
 
 
 def crowd(fleet, **of_mid):
-    """big is on kvm2 and has room nowhere, unless mid goes from kvm3 to kvm1."""
+    """big is on kvm2 and fits on no other host, unless mid moves from kvm3 to kvm1."""
     fleet.make("kvm1", Domain("a", memory_mb=340))
     fleet.make("kvm3", Domain("mid", memory_mb=300, **of_mid))
     fleet.make("kvm2", Domain("big", memory_mb=480), Domain("small", state="shutoff"))
@@ -115,7 +116,7 @@ def test_policies_and_priority(fleet):
     begun = re.findall(r"^(\w+): kvm1 -> kvm\d, \w+, started", done.stdout, re.M)
     assert begun[0] == "high" and begun[-1] == "low" and sorted(begun) == ["cold", "high", "low", "usual"]
     assert re.search(r"^cold: kvm1 -> kvm\d, cold, started, shut down first", done.stdout, re.M)
-    # Shut down in good order, and the same disks.
+    # Shut down in order, with the same disks.
     assert fleet.run("kvm1", "virsh domstate --reason halts").split() == ["shut", "off", "(shutdown)"]
     assert changed(fleet.drain("kvm1", drover_unmovable="skip", drover_max_migrations=1)) == 0
 
@@ -138,7 +139,7 @@ def test_killed_between_shutdown_and_start(fleet):
 
 
 def test_a_cap_holds_for_two_drains_at_once(fleet):
-    """Both can go to kvm2 only, which takes one at a time."""
+    """Both can go only to kvm2, which takes one at a time."""
     for host, names in (("kvm1", "abc"), ("kvm3", "xyz")):
         fleet.make(host, *(Domain(name, folder=LOCAL, size="40M") for name in names))
     fleet.playbook("discover")

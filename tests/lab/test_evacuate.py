@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""drover.compute.evacuate: what ran on a dead host runs elsewhere, once, and nothing of it comes back with the host."""
+"""drover.compute.evacuate: the guests of a dead host run once on other hosts, and do not start
+again with the host."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ OFF = {"drover_host_is_off": "kvm1 is powered off"}
 
 @pytest.fixture
 def sharing(fleet):
-    """The hosts, discovered with their pool declared."""
+    """Return the hosts, discovered with their pool declared."""
     discover(fleet)
     return fleet
 
 
-#: The hosts of a test die seconds after they were seen up, and the machine may have just started.
+#: The hosts of a test die seconds after their last report, and the machine may have just started.
 AT_ONCE = {"drover_evacuate_down_seconds": 0, "drover_evacuate_start_seconds": 0}
 
 
@@ -48,14 +49,14 @@ def refused(fleet, *words, **variables):
 
 
 def die(fleet):
-    """A power failure of kvm1, and a discovery that notices it."""
+    """Cause a power failure of kvm1, and discover it."""
     fleet.lab.command("kill", "kvm1")
     discover(fleet, "--limit", "kvm1,localhost", check=False)
     assert fleet.service("kvm1")["last_error"]
 
 
 def living(fleet):
-    """Where each domain is on the hosts that live."""
+    """Return the place of each domain on the living hosts."""
     return fleet.where(["kvm2", "kvm3"])
 
 
@@ -64,7 +65,7 @@ def migrations(fleet):
 
 
 def copies(*domains):
-    """How many QEMU processes each of the domains has on all hosts."""
+    """Return for each domain if it has QEMU processes on any host."""
     return [runs_somewhere(domain) for domain in domains]
 
 
@@ -73,19 +74,19 @@ def test_refusals(sharing):
     fleet.make("kvm1", Domain("web"))
     discover(fleet)
     before, where = fleet.query("SELECT * FROM allocations"), fleet.where()
-    # It is up, in the store and in truth.
+    # The host is up, in the store and in reality.
     text = refused(fleet, **OFF)
     assert "kvm1 is up in the store" in text and "drover.compute.drain" in text
-    # Only the store has it as down.
+    # Only the store has the host as down.
     fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": "kvm1", "forced_down": True}))
     text = refused(fleet, **OFF)
     assert "kvm1 answers" in text and "drover.compute.drain" in text
-    # libvirt is dead, and the guest runs: the word of nobody is taken against that.
+    # libvirt is dead, and the guest runs: the word of a person does not outweigh that.
     fleet.run("kvm1", "kill -9 $(cat /run/libvirtd.pid)")
     text = refused(fleet, **OFF)
     assert "it answers over SSH" in text
     assert fleet.query("SELECT * FROM leases") == []
-    # Dead, and not fenced: there is no driver, and these are not the words.
+    # The host is dead, and not fenced: there is no driver, and these are not the required words.
     die(fleet)
     text = refused(fleet, drover_power_driver="")
     assert "no power driver" in text and 'drover_host_is_off="kvm1 is powered off"' in text
@@ -108,7 +109,7 @@ def test_there_and_back(sharing):
     die(fleet)
     assert copies(*domains) == [False] * 4
 
-    # The plan alone.
+    # Only the plan.
     done = evacuate(fleet, "--check", check=False)
     assert done.returncode == 2 and "nothing would be restarted now. kvm1 has no power driver" in said(done)
     assert "one kvm1 -> kvm" in said(done) and "3 instances would be restarted, 1 not" in said(done)
@@ -135,16 +136,18 @@ def test_there_and_back(sharing):
         assert set(booked[name]) == {"kvm1", where[name][0]}, booked
     assert set(booked["local"]) == {"kvm1"}
 
-    # Again: nothing is done twice.
+    # A second run does nothing twice.
     done = evacuate(fleet, drover_unmovable="skip", **OFF)
     assert "0 instances restarted, 1 not" in said(done) and living(fleet) == where
 
-    # It cannot count as up before it is cleaned, and it is cleaned by the discovery of it.
+    # The host counts as up only after the removal of its old definitions, and its discovery removes
+    # them.
     fleet.lab.command("start", "kvm1")
     assert len(fleet.run("kvm1", "virsh list --all --name").split()) == 4
     done = discover(fleet)
     assert "removed the stale definition of one" in said(done)
-    # What could not be restarted elsewhere is off now, and named with the command until something is done about it.
+    # A guest that could not be restarted on another host is off now, and named with the command
+    # until a person acts.
     went_down = "kvm1 was restarted: local ran before and went down with it. To start them: ansible-playbook drover.compute.instance_start"
     assert went_down in said(done)
     where["local"] = ("kvm1", "shutoff")
@@ -161,7 +164,7 @@ def test_there_and_back(sharing):
 
 
 def test_fenced_by_redfish(with_bmcs, sharing):
-    """Its libvirt is dead and does not start again: its guests run until the power is gone."""
+    """Its libvirt is dead and does not start again: its guests run until the power is cut."""
     fleet, domain = sharing, Domain("web")
     fleet.make("kvm1", domain)
     discover(fleet)
@@ -172,7 +175,7 @@ def test_fenced_by_redfish(with_bmcs, sharing):
     assert "1 instance restarted, 0 not" in said(done)
     (where,) = living(fleet).values()
     assert where[1] == "running" and where[0] in ("kvm2", "kvm3")
-    with pytest.raises(RuntimeError):  # nobody answers
+    with pytest.raises(RuntimeError):  # no host answers
         fleet.lab.host("kvm1").run("true")
     assert ("fence", "redfish", "completed") in fleet.query("SELECT action, driver, status FROM power_events")
 
@@ -210,7 +213,7 @@ def test_a_domain_that_runs_on_both_is_not_touched(sharing):
     evacuate(fleet, **OFF)
     (here,) = living(fleet).values()
     fleet.lab.command("start", "kvm1")
-    # QEMU's own lock would keep it from starting here; on most shared storage nothing does.
+    # QEMU's own lock would prevent a start here; most shared storage has no such lock.
     fleet.run(
         "kvm1",
         "virsh dumpxml --inactive web | sed 's,/srv/shared/instances/web-0.qcow2,/tmp/web.qcow2,' > /tmp/web.xml;"
@@ -231,7 +234,8 @@ def test_a_domain_that_runs_on_both_is_not_touched(sharing):
 
 
 def test_a_destination_that_does_not_start_it(sharing):
-    """The name is taken at the best destination: the claim is given back, and the other one has it."""
+    """The best destination has a guest of that name: the claim is released, and the other
+    destination has it."""
     fleet = sharing
     fleet.make("kvm1", Domain("web"))
     discover(fleet)
@@ -247,7 +251,7 @@ def test_a_destination_that_does_not_start_it(sharing):
     assert sorted(row[2] for row in migrations(fleet)) == ["done", "failed"]
 
 
-#: Run on a host: guests take half a minute to start.
+#: Run on a host: the start of a guest takes half a minute.
 SLOW_START = """
 mkdir -p /run/real && mount --bind /usr /run/real
 cat > /run/slow <<'END'
@@ -261,7 +265,8 @@ AS_BEFORE = "umount --lazy /usr/bin/qemu-system-x86_64; umount --lazy /run/real"
 
 
 def test_safety_09_a_destination_that_does_not_answer_in_time(sharing):
-    """The start goes on there while nobody waits for it any more: nothing of it is begun elsewhere, and the next run finds it."""
+    """The start continues there without a waiting run: nothing of it is begun on another host, and
+    the next run finds the guest."""
     fleet, domain = sharing, Domain("web")
     fleet.make("kvm1", domain)
     discover(fleet)
@@ -273,7 +278,7 @@ def test_safety_09_a_destination_that_does_not_answer_in_time(sharing):
         assert "did not answer in time" in text and "1 instance of kvm1 is not restarted" in text
         assert migrations(fleet) == [("web", "evacuation", "running")]
         assert fleet.query("SELECT * FROM leases") == []
-        # It is paused for a moment before it runs.
+        # The guest is paused for a moment before it runs.
         eventually(lambda: [state for _host, state in fleet.where(others).values()] == ["running"], 90)
         ((where, _state),) = fleet.where(others).values()
     finally:
@@ -312,7 +317,7 @@ def test_killed_and_run_again(sharing, moment):
 
 
 def test_suspected_3_the_next_run_withdraws_what_a_killed_one_had_ordered(sharing):
-    """Its call may still be on its way to the destination: when it comes it begins nothing."""
+    """Its call may still be on its way to the destination: a late call begins nothing."""
     fleet, domain = sharing, Domain("web")
     fleet.make("kvm1", domain)
     discover(fleet)
@@ -331,7 +336,7 @@ def test_suspected_3_the_next_run_withdraws_what_a_killed_one_had_ordered(sharin
 
 
 def test_suspected_2_a_host_that_was_not_read_may_have_it(sharing):
-    """Somebody may have moved it there with virsh."""
+    """A person may have moved it there with virsh."""
     fleet = sharing
     fleet.make("kvm1", Domain("web"))
     discover(fleet)
@@ -377,7 +382,7 @@ def test_back_before_a_killed_run_was_run_again(sharing):
         eventually(lambda: len(migrations(fleet)) == 2, 60)
     finally:
         run.kill()
-    time.sleep(5)  # what had begun at a destination goes on there
+    time.sleep(5)  # the calls at a destination continue
     fleet.lab.command("start", "kvm1")
     text = refused(fleet, **OFF)
     assert "kvm1 answers" in text

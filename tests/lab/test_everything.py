@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All that the lab can run, in one definitions file, and each of it seen in the domains that run.
+"""Everything that the lab can run, in one definitions file, checked in the running domains.
 
-Not here, as the lab has none of it: VLANs and Open vSwitch, KVM (host-model, host-passthrough), several NUMA cells on a host,
-PCI devices, virtual functions and virtual GPUs.
+The lab does not have these: VLANs and Open vSwitch, KVM (host-model, host-passthrough), several
+NUMA cells on a host, PCI devices, virtual functions and virtual GPUs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytest_plugins = ["test_fleet", "test_pinned_guests"]
 pytestmark = pytest.mark.long
 
 DEFINITIONS = pathlib.Path(__file__).with_name("fleet.yml")
-#: kvm2 is for pinned guests alone; the others have a CPU for them, and one for the rest.
+#: kvm2 is only for pinned guests; the others have one CPU for pinned guests, and one for the rest.
 HOSTS = {
     "kvm1": {"drover_cpu_dedicated_set": "0", "drover_cpu_shared_set": "1"},
     "kvm2": {"drover_cpu_dedicated_set": "0-1"},
@@ -50,7 +50,7 @@ POLICY = {
     "isolated_hosts": ["kvm2"],
     "isolated_images": ["appliance"],
 }
-#: Only one host is left for each; web-1 and web-2 are on both that are not isolated.
+#: Each has only one possible host; web-1 and web-2 are on both hosts that are not isolated.
 WHERE = {
     "vault": "kvm2",
     "mixed": "kvm1",
@@ -66,7 +66,7 @@ WHERE = {
     "not-there": "kvm3",
     "tight": "kvm1",
 }
-#: As in test_hardware: the path in the domain, an attribute of it, and its values in order.
+#: The form of test_hardware: the path in the domain, an attribute of it, and its values in order.
 SEEN_IN = {
     "full": SEEN,
     "old": OLD_SEEN,
@@ -129,9 +129,9 @@ SEEN_IN = {
     "beside": [("devices/interface/source", "network", ["storage"]), ("devices/interface/mac", "address", ["52:54:00:ab:cd:05"])],
     "zoned": [(".", "type", ["qemu"])],
 }
-#: vCPU -> CPU of the host, as virsh says it of the running domain.
+#: vCPU -> CPU of the host, as virsh shows it for the running domain.
 PINS = {"vault": {"0": "0", "1": "1"}, "mixed": {"0": "1", "1": "0"}, "pinned": {"0": "0"}, "apart": {"0": "1"}}
-#: In kB, as the kernel says it of the guest's process.
+#: In kB, as the kernel reports it for the guest's process.
 HUGE = {"vault": 192 * 1024, "mixed": 64 * 1024, "pinned": 0}
 BOOKED = {
     "vault": {"kvm2": {"PCPU": 2, "MEMORY_MB": 192, "DISK_GB": 1}},
@@ -140,7 +140,7 @@ BOOKED = {
     "full": {"kvm3": {"VCPU": 1, "MEMORY_MB": 192, "DISK_GB": 4}},
     "tight": {"kvm1": {"VCPU": 1, "MEMORY_MB": 32}},
 }
-#: One more instance each, and what place says of it.
+#: One more instance each, and place's answer.
 REFUSED = [
     ({"name": "foreign", "memory_mb": 32, "image": "arm"}, "ImagePropertiesFilter rejected 3"),
     ({"name": "more", "memory_mb": 32, "project": "shop"}, "Project shop has a limit of 3 for instances. It uses 3, and 1 more"),
@@ -162,7 +162,8 @@ REFUSED = [
 
 @pytest.fixture
 def prepared(fleet, pages):
-    """Variables of each host, a trait and a resource of kvm3, a quota, an ISO image; the file, and the words for each run."""
+    """Yield variables of each host, a trait and a resource of kvm3, a quota, an ISO image; the
+    file, and the words for each run."""
     inventory = fleet.folder / "hosts.yml"
     hosts = {host: {"drover_reserved_host_cpus": 0, "drover_cpu_allocation_ratio": 8.0, **given} for host, given in HOSTS.items()}
     inventory.write_text(json.dumps({"hypervisors": {"hosts": hosts}}), encoding="utf-8")
@@ -182,7 +183,7 @@ def digits(fleet):
 
 
 def written(fleet, *more):
-    """The file, with the checksum and with instances that other tests have."""
+    """Return the file, with the checksum and with instances that other tests have."""
     others = [{**FULL, "vcpus": 1, "image": "windows"}, {**OLD, "requested_destination": {"host": "kvm1"}}, *more]
     text = DEFINITIONS.read_text(encoding="utf-8").replace("CHECKSUM", f"sha256:{digits(fleet)}")
     file = fleet.folder / "fleet.yml"
@@ -220,7 +221,7 @@ def test_each_thing_asked_for_is_seen(fleet, prepared):
     see_files(fleet, digits(fleet))
     see_records(fleet)
 
-    # Nothing that runs differs from what the file asks for, and a wish that comes later does.
+    # No running domain differs from the file, and a later change in the file gives a difference.
     again = fleet.place(file, *prepared, "--diff", drover_apply_changes=True, **variables)
     assert changed(again) == 0 and "the definition says" not in said(again) and fleet.where() == where, said(again)
     file.write_text(file.read_text(encoding="utf-8").replace("tier: front", "tier: back"), encoding="utf-8")
@@ -237,7 +238,7 @@ def test_each_thing_asked_for_is_seen(fleet, prepared):
 
 
 def see_files(fleet, image):
-    """What of the instances is on their hosts beside the domains."""
+    """Check the files of the instances on their hosts, beside the domains."""
     domains = {domain["name"]: domain for found in fleet.look().values() for domain in found}
     assert [name for name, domain in domains.items() if domain["autostart"]] == ["seeded"]
     assert images(fleet, domains["seeded"]) == [("qcow2", 1, f"{SHARED}/_base/{image}"), ("qcow2", 2, None)]
@@ -257,7 +258,7 @@ def see_files(fleet, image):
 
 
 def see_records(fleet):
-    """What the domains and the store say of labels, policies, projects and sizes."""
+    """Check labels, policies, projects and sizes in the domains and in the store."""
     assert of_host(fleet, "kvm1", "seeded") == ["tier=front"] * 2
     text = fleet.run("kvm1", "virsh dumpxml seeded")
     assert "<drover:move>cold</drover:move>" in text and "<drover:priority>7</drover:priority>" in text

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The examples that need real hypervisors, as they stand: those that tests/unit/examples.py has as LAB."""
+"""The examples that need real hypervisors, unchanged: the examples with LAB in
+tests/unit/examples.py."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def web1(fleet):
     fleet.playbook("discover")
 
 
-#: Run on a host: a second pool, of which nothing is left afterwards.
+#: Run on a host: make a second pool, which is removed afterwards.
 POOL = f"mkdir -p {LOCAL}/fast && virsh pool-create-as fast dir --target {LOCAL}/fast"
 
 
@@ -64,7 +65,7 @@ def web1_and_a_pool(fleet):
 
 
 def is_moved(fleet, name):
-    """Whether the disk of a guest is in the second pool; which is taken away."""
+    """Return True if the disk of a guest is in the second pool; remove the pool."""
     fleet.run("kvm1", "virsh pool-destroy fast")
     return f"{LOCAL}/fast/" in fleet.run("kvm1", f"virsh domblklist {name}")
 
@@ -88,7 +89,7 @@ def in_a_network(fleet):
 
 
 def off(fleet):
-    """As above."""
+    """The same as above."""
     fleet.make("kvm1", Domain("web1", state="shutoff"))
     fleet.playbook("discover")
 
@@ -163,7 +164,7 @@ def nothing(fleet):
     del fleet
 
 
-# What each needs first, and what is seen afterwards.
+# The preparation of each, and the check afterwards.
 PREPARE = {
     ("module", "domain"): an_image,
     ("module", "_cpu_baseline"): nothing,
@@ -261,7 +262,7 @@ def test_examples_run(with_bmcs, fleet, kind, name):
     PREPARE[kind, name](fleet)
     path = pathlib.Path(fleet.folder) / "example.yml"
     path.write_text(json.dumps(examples.plays_for(kind, name, examples.LAB)), encoding="utf-8")
-    # In one lab all die and come back within minutes, and share a folder of one machine.
+    # In one lab all hosts die and come back within minutes, and share a folder of one machine.
     shared = json.dumps({**SHARED_POOL, **AT_ONCE} if name == "evacuate" else {})
     done = fleet.playbook(str(path), "-e", shared, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

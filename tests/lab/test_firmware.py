@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Guests with UEFI, and with an emulated TPM: placed, drained, evacuated, deleted. What is of the host alone is kept, or named as lost."""
+"""Guests with UEFI, and with an emulated TPM: placed, drained, evacuated, deleted. State on the
+host alone is kept, or named as lost."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ SECURE = {**UEFI, "name": "secure", "memory_mb": 192, "firmware": "uefi-secure-b
 
 def test_placed_drained_evacuated_and_deleted(fleet):
     fleet.place([UEFI, SECURE], *extra())
-    # Both to one host.
+    # Both on one host.
     first, second, third = fleet.hosts
     for host in (second, third):
         fleet.playbook("drain", *extra(drover_host=host))
@@ -32,7 +33,7 @@ def test_placed_drained_evacuated_and_deleted(fleet):
     assert {state for _host, state in where.values()} == {"running"} and first not in {host for host, _state in where.values()}, said(done)
     uuids = dict(fleet.query("SELECT name, uuid FROM instances"))
     host = where["secure"][0]
-    # Live, the variables and the state of the TPM go along.
+    # In a live move, the variables and the state of the TPM move too.
     assert fleet.lab.host(host).file(f"{SWTPM}/{uuids['secure']}").exists and fleet.lab.host(host).file(f"{NVRAM}/secure_VARS.fd").exists
     assert not fleet.lab.host(first).file(f"{SWTPM}/{uuids['secure']}").exists
 
@@ -50,7 +51,7 @@ def test_placed_drained_evacuated_and_deleted(fleet):
     assert done.returncode != 0 and "secure" in said(done) and "TPM" in said(done), said(done)
     assert fleet.lab.host(living["uefi"][0]).file(f"{NVRAM}/uefi_VARS.fd").exists
 
-    # Back: the one with a TPM is there still, with its state, and starts.
+    # The host is back: the guest with a TPM is still there, with its state, and starts.
     fleet.lab.command("start", host)
     fleet.playbook("discover", *extra())
     fleet.playbook("undrain", *extra(drover_host=host))
@@ -63,5 +64,5 @@ def test_placed_drained_evacuated_and_deleted(fleet):
         assert not fleet.lab.host(there).file(f"{NVRAM}/{name}_VARS.fd").exists
     assert not fleet.lab.host(host).file(f"{SWTPM}/{uuids['secure']}").exists
     assert fleet.where() == {} and [path for path in fleet.files(SHARED) if any(uuid[:8] in path for uuid in uuids.values())] == []
-    # What the dead host had of the one that went away stays there, and is nobody's.
+    # The dead host's files of the guest that left stay there, and belong to no instance.
     assert fleet.query("SELECT COUNT(*) FROM allocations") == [(0,)]

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hypervisors as a test has them: empty at first, and with a store of the test's own.
+"""The hypervisors as a test has them: empty at first, with a separate store.
 
-The other files of tests take their fixtures from here. The tests empty hosts and cut their power, so
-they have a lab of their own: the checkout's, or one that DROVER_LAB names, is somebody's and is never
-touched. What runs where is always asked of libvirt on the hosts themselves; what is booked, of the store.
+The other files of tests take their fixtures from here. The tests empty hosts and cut their power,
+so they have a separate lab. The checkout's lab, or a lab in DROVER_LAB, belongs to a person and is
+never touched. libvirt on the hosts reports the places of guests; the store reports the allocations.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ LOCAL = "/var/lib/libvirt/images"
 MARK = "made-by-the-tests"
 IMAGE = "/srv/shared/images/base.qcow2"
 
-#: Run on a host: everything libvirt has there, straight from its own binding; not what goes while it is looked at.
+#: Run on a host: list all domains of libvirt, through its own binding; a domain that disappears
+#: during the reading is left out.
 LOOK = """
 import json, libvirt
 import xml.etree.ElementTree as ET
@@ -64,7 +65,7 @@ for domain in libvirt.openReadOnly("qemu:///system").listAllDomains():
 print(json.dumps(found))
 """
 
-#: Run on a host: take away all that a test may have left.
+#: Run on a host: remove everything that a test may have left.
 CLEAN = f"""
 for uuid in $(virsh list --all --uuid); do
     virsh domjobabort $uuid; virsh destroy $uuid
@@ -96,7 +97,7 @@ DISK = """<disk type='file' device='disk'><driver name='qemu' type='qcow2' cache
 
 @dataclasses.dataclass
 class Domain:
-    """A domain that a test makes by hand, with virsh, as somebody did before drover came."""
+    """A domain that a test makes by hand, with virsh, as a person did before drover came."""
 
     name: str
     state: str = "running"  # running, paused or shutoff
@@ -104,9 +105,9 @@ class Domain:
     memory_mb: int = 64
     folder: str = SHARED
     disks: int = 1
-    size: str = "1G"  # of each disk, as qemu-img takes it
-    written_mb: int = 0  # what the guest has written to the first
-    boots: bool = False  # there is an operating system on it, which heeds the power button
+    size: str = "1G"  # size of each disk, as qemu-img takes it
+    written_mb: int = 0  # MiB that the guest has written to the first
+    boots: bool = False  # it has an operating system that obeys the power button
     metadata: str = ""
     uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
@@ -115,7 +116,7 @@ class Domain:
         return [f"{self.folder}/{self.name}-{number}.qcow2" for number in range(self.disks)]
 
     def script(self) -> str:
-        """The shell script that makes it."""
+        """Return the shell script that makes it."""
         lines = ["set -e"]
         for path in self.paths:
             lines.append(f"qemu-img create -q -f qcow2 {path} {self.size}")
@@ -134,7 +135,7 @@ class Domain:
 
 
 class Run:
-    """A playbook that is under way, read line by line."""
+    """A running playbook, read line by line."""
 
     def __init__(self, words: list[str], environment: dict[str, str]) -> None:
         self.process = subprocess.Popen(
@@ -149,7 +150,7 @@ class Run:
         self.said = ""
 
     def until(self, pattern: str) -> None:
-        """Read until a line matches; the test fails when none does."""
+        """Read until a line matches; the test fails if none does."""
         for line in self.process.stdout:
             self.said += line
             if re.search(pattern, line):
@@ -157,13 +158,13 @@ class Run:
         pytest.fail(f"no line matched {pattern!r}:\n{self.said}", pytrace=False)
 
     def kill(self, spared: typing.Iterable[int] = ()) -> None:
-        """SIGKILL for ansible-playbook and all that it started, but for some processes, at once."""
+        """Send SIGKILL to ansible-playbook and all its child processes except some, at once."""
         end({self.process.pid, *descendants(self.process.pid)} - set(spared))
         self.process.wait()
         self.process.stdout.close()
 
     def signal(self, number: int) -> None:
-        """A signal for ansible-playbook and all that it started."""
+        """Send a signal to ansible-playbook and all its child processes."""
         for pid in (self.process.pid, *descendants(self.process.pid)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -176,15 +177,15 @@ class Run:
 
 
 def end(pids: typing.Iterable[int]) -> None:
-    """SIGKILL for processes that a test has started, those that still run."""
+    """Send SIGKILL to processes that a test has started, if they still run."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process started, and those that they did. (Ansible's workers have
-    sessions of their own, so a process group would not do.)"""
+    """Return the child processes of a process, and their children. (Ansible's workers have separate
+    sessions, so a process group is not enough.)"""
     children: dict[int, list[int]] = {}
     for file in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -199,7 +200,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def processes(uuid: str) -> list[int]:
-    """The QEMU processes that the machine has of a domain, whichever hosts they are in."""
+    """Return the QEMU processes of a domain on the machine, in all hosts."""
     found = []
     for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -223,14 +224,14 @@ class Fleet:
         return self.lab.playbook(self.path_of(name), *read_by(name, words), store_url=self.store_url, check=check)
 
     def start(self, name: str, *words: str) -> Run:
-        """Start a playbook and go on at once."""
+        """Start a playbook and continue at once."""
         return Run(["ansible-playbook", self.path_of(name), *read_by(name, words)], self.lab.environment(self.store_url))
 
     def path_of(self, name: str) -> str:
         return os.fspath(PLAYBOOKS / name) if name.endswith(".yml") else f"drover.compute.{name}"
 
     def refused(self, name: str, *words: str) -> str:
-        """Run a playbook that must fail; return what it said, on one line."""
+        """Run a playbook that must fail; return its output in one line."""
         done = self.playbook(name, *words, check=False)
         said = done.stdout + done.stderr
         assert done.returncode != 0, f"it went through:\n{said}"
@@ -249,12 +250,13 @@ class Fleet:
         return self.playbook("place", "-e", extra, *words, check=check)
 
     def delete(self, name: str, **variables: object):
-        """Delete an instance by force, as the guests of the lab ignore the power button."""
+        """Delete an instance by force, because the guests of the lab ignore the power button."""
         gone = {"drover_instance": name, "drover_instance_timeout": 1, "drover_instance_force": True}
         return self.playbook("instance_delete", "-e", json.dumps({**gone, **variables}))
 
     def move_live(self, name: str, **variables: object) -> str:
-        """Move a running instance to another host; return that host. It runs there alone, in one process, and nothing of its disks was copied."""
+        """Move a running instance to another host; return that host. Check that it runs only there,
+        in one process, without a copy of its disks."""
         source, state = self.settled()[name]
         destination = next(host for host in self.hosts if host != source)
         given = {"drover_instance": name, "drover_destination": destination, **variables}
@@ -270,7 +272,7 @@ class Fleet:
     # The hosts
 
     def run(self, host: str, command: str) -> str:
-        """What a command says on a host; it must succeed."""
+        """Return the output of a command on a host; it must succeed."""
         done = self.lab.host(host).run(command)
         assert done.rc == 0, f"{host}: {command}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -286,12 +288,12 @@ class Fleet:
         self.run(host, "\n".join(domain.script() for domain in domains))
 
     def look(self, hosts: typing.Iterable[str] | None = None) -> dict[str, list[dict[str, typing.Any]]]:
-        """What libvirt has on each host: host -> domains."""
+        """Return libvirt's domains on each host: host -> domains."""
         said = self.everywhere(f"/usr/bin/python3 -c {shlex.quote(LOOK)}", hosts)
         return {host: json.loads(text) for host, text in said.items()}
 
     def where(self, hosts: typing.Iterable[str] | None = None) -> dict[str, tuple[str, str]]:
-        """Where each domain is and its state, by name; none may be on two hosts."""
+        """Return the host and state of each domain, by name; none may be on two hosts."""
         found: dict[str, tuple[str, str]] = {}
         for host, domains in self.look(hosts).items():
             for domain in domains:
@@ -313,7 +315,8 @@ class Fleet:
             engine.dispose()
 
     def booked(self) -> dict[str, dict[str, dict[str, int]]]:
-        """What is booked: name of the instance (or uuid of the migration) -> host -> class -> amount."""
+        """Return the allocations: name of the instance (or uuid of the migration) -> host -> class
+        -> amount."""
         rows = self.query(
             "SELECT coalesce(i.name, c.uuid), n.host, r.name, a.used FROM allocations a"
             " JOIN consumers c ON c.id = a.consumer_id JOIN resource_classes r ON r.id = a.class_id"
@@ -326,24 +329,24 @@ class Fleet:
         return found
 
     def service(self, host: str) -> dict[str, typing.Any]:
-        """A host's service: disabled, reason, maintenance, last_error."""
+        """Return a host's service: disabled, reason, maintenance, last_error."""
         (row,) = self.query(
             "SELECT disabled, disabled_reason, maintenance, forced_down, last_error FROM services WHERE host = :host", host=host
         )
         return dict(zip(("disabled", "reason", "maintenance", "forced_down", "last_error"), row))
 
     def dump(self) -> list[list[tuple]]:
-        """All of the store that a dry run must leave alone."""
+        """Return the part of the store that a dry run must not change."""
         return [
             self.query(f"SELECT * FROM {table} ORDER BY 1, 2")
             for table in ("instances", "allocations", "consumers", "migrations", "server_groups", "domains", "services")
         ]
 
     def settled(self, hosts: typing.Iterable[str] | None = None) -> dict[str, tuple[str, str]]:
-        """See that hosts and store agree: each domain is on one host and books its vCPUs and memory
-        there and nowhere else, nothing else is booked, and no migration is open.
+        """Check that hosts and store agree: each domain is on one host and allocates its vCPUs and
+        memory only there, there is no other allocation, and no migration is open.
 
-        :returns: as where().
+        :returns: the same as where().
         """
         domains = [(host, domain) for host, found in self.look(hosts).items() for domain in found]
         names = [domain["name"] for dummy, domain in domains]
@@ -367,7 +370,7 @@ class Fleet:
 
 
 def recap(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, int]]:
-    """The PLAY RECAP: host -> what it counted."""
+    """Return the PLAY RECAP: host -> its counters."""
     text = done.stdout.rpartition("PLAY RECAP")[2]
     return {
         line.split()[0]: {key: int(number) for key, number in re.findall(r"(\w+)=(\d+)", line)}
@@ -381,14 +384,14 @@ def changed(done: subprocess.CompletedProcess[str]) -> int:
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:
-    """All that a run wrote, as one line."""
+    """Return the whole output of a run, as one line."""
     return " ".join((done.stdout + done.stderr).split())
 
 
 def clean(lab: typing.Any) -> None:
-    """Power on what is off, and take away every domain, disk and record of a migration.
+    """Power on all hosts, and remove every domain, disk and record of a migration.
 
-    Only in a lab that these tests have made, which has their mark.
+    It works only in a lab that these tests have made, which has their mark.
     """
     mark = lab.layout.folder / MARK
     assert mark.exists(), f"{lab.layout.folder} is not a lab of these tests: nothing in it is touched"
@@ -400,7 +403,7 @@ def clean(lab: typing.Any) -> None:
 
 @pytest.fixture(scope="session")
 def own_lab(tmp_path_factory, request):
-    """A lab of these tests alone, taken down in the end."""
+    """Yield a lab for these tests alone, and remove it at the end."""
     folder = tmp_path_factory.mktemp("lab") / "lab"
     before = os.environ.get("DROVER_LAB")
     os.environ["DROVER_LAB"] = os.fspath(folder)
@@ -418,14 +421,14 @@ def own_lab(tmp_path_factory, request):
 
 @pytest.fixture(scope="module")
 def with_bmcs(own_lab):
-    """The lab, whose hosts have controllers of their power."""
+    """Return the lab with power controllers for its hosts."""
     own_lab.command("bmc", "up")
     return own_lab
 
 
 @pytest.fixture(scope="session")
 def discovered(own_lab, tmp_path_factory):
-    """A store that knows the empty hosts, to be copied."""
+    """Return a store that knows the empty hosts, for copies."""
     clean(own_lab)
     file = tmp_path_factory.mktemp("discovered") / "store.db"
     own_lab.playbook("drover.compute.discover", store_url=f"sqlite:///{file}")
@@ -434,7 +437,7 @@ def discovered(own_lab, tmp_path_factory):
 
 @pytest.fixture
 def empty_fleet(own_lab, tmp_path):
-    """Empty hosts and an empty store."""
+    """Return empty hosts and an empty store."""
     clean(own_lab)
     yield Fleet(own_lab, tmp_path, f"sqlite:///{tmp_path / 'store.db'}")
     clean(own_lab)
@@ -442,16 +445,16 @@ def empty_fleet(own_lab, tmp_path):
 
 @pytest.fixture
 def fleet(discovered, empty_fleet, tmp_path):
-    """Empty hosts, and a store that knows them."""
+    """Return empty hosts, and a store that knows them."""
     with contextlib.closing(sqlite3.connect(discovered)) as source, contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as target:
         source.backup(target)
-    # Without it, it would be a store that was brought back from a backup.
+    # Without this file the store would count as restored from a backup.
     shutil.copyfile(f"{discovered}.claims", tmp_path / "store.db.claims")
     return empty_fleet
 
 
 def eventually(check: typing.Callable[[], bool], seconds: float = 20) -> None:
-    """Wait until something is so."""
+    """Wait until a condition is true."""
     deadline = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < deadline, f"not so within {seconds} s"
@@ -459,7 +462,7 @@ def eventually(check: typing.Callable[[], bool], seconds: float = 20) -> None:
 
 
 def test_a_lab_of_somebody_else_is_never_emptied(tmp_path):
-    """No host is asked anything: there is nothing behind this folder."""
+    """The test calls no host: there is no lab behind this folder."""
     somebodys = types.SimpleNamespace(layout=lab_layout.Layout(tmp_path), hosts=["kvm1"])
     with pytest.raises(AssertionError, match="not a lab of these tests"):
         clean(somebodys)

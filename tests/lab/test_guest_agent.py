@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A guest with Linux and the agent of QEMU, which writes to an ext4 file system without a pause: what its snapshots have.
+"""A guest with Linux and QEMU's agent, which writes to an ext4 file system without a pause: the
+content of its snapshots.
 
-A file system that was frozen needs no recovery, and has all that was written. tests/lab/agent_guest.sh makes the guest.
+A file system that was frozen needs no recovery, and has all writes. tests/lab/agent_guest.sh makes
+the guest.
 """
 
 from __future__ import annotations
@@ -51,26 +53,26 @@ def agent(fleet, order, host="kvm1"):
 
 @pytest.fixture
 def web(fleet):
-    """The guest, whose agent answers."""
+    """Return the guest, with an agent that answers."""
     start(fleet)
     eventually(lambda: "connected" in fleet.run("kvm1", "virsh dumpxml web | grep guest_agent"), 30)
     agent(fleet, "guest-ping")
 
 
 def is_closed(fleet, path, host="kvm1"):
-    """Whether a file system, which nobody writes to any more, needs no recovery."""
+    """Return True if a file system without writers needs no recovery."""
     features = fleet.run(host, f"dumpe2fs -h {path} 2>/dev/null | grep -i features")
     assert "has_journal" in features
     return "needs_recovery" not in features
 
 
 def number(fleet, path, host="kvm1"):
-    """The number that the guest had written last."""
+    """Return the last number that the guest had written."""
     return int(fleet.run(host, f"debugfs -R 'cat /number' {path} 2>/dev/null") or 0)
 
 
 def writes(fleet, host="kvm1"):
-    """The guest writes to its disk."""
+    """Check that the guest writes to its disk."""
     count = "virsh domblkstat web vda | grep wr_req"
     before = fleet.run(host, count)
     eventually(lambda: fleet.run(host, count) != before, 30)
@@ -82,7 +84,7 @@ def test_quiesced(fleet, web):
     assert is_closed(fleet, DISK) and number(fleet, DISK) > 1
     assert "thawed" in agent(fleet, "guest-fsfreeze-status")
     writes(fleet)
-    # On another host its agent is another one.
+    # On another host its agent has another socket.
     fleet.playbook("instance_migrate", "-e", '{"drover_instance": "web", "drover_destination": "kvm2"}')
     top = active(fleet, host="kvm2")
     before = number(fleet, DISK)
@@ -104,7 +106,8 @@ def test_without_an_agent_as_after_a_loss_of_power(fleet):
 
 
 def test_an_agent_that_cannot_freeze(fleet, web):
-    """Somebody else has frozen the file systems: the agent refuses to do it again, and nobody thaws what somebody else has frozen."""
+    """Another program has frozen the file systems: the agent refuses to freeze them again, and the
+    module does not thaw them."""
     agent(fleet, "guest-fsfreeze-freeze")
     text = said(snapshot(fleet, "present", "one"))
     assert "crash-consistent, as after a loss of power: " in text, text

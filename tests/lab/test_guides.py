@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The guides, followed: their files and commands are taken out of the pages and run as they stand, in their order.
+"""The guides, followed: their files and commands are taken from the pages and run unchanged, in
+their order.
 
-A command that is added to a guide has to be unpacked here, with what is seen after it.
+A command that is added to a guide must be unpacked here, with a check after it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.long
 pytest_plugins = ["test_fleet"]
 
 UNREACHABLE = 4
-# The image that the pages speak of, with an operating system that heeds the power button.
+# The image in the pages, with an operating system that obeys the power button.
 IMAGE = f"""set -e
 qemu-img create -q -f qcow2 {LOCAL}/debian-12.qcow2 64M
 echo {base64.b64encode(BOOT_SECTOR).decode()} | base64 -d > /tmp/boot
@@ -36,7 +37,7 @@ qemu-io -f qcow2 -c 'write -q -s /tmp/boot 0 512' {LOCAL}/debian-12.qcow2"""
 
 
 class Reader:
-    """Somebody who does what a page says, in a folder of his own."""
+    """A reader who follows a page, in a separate folder."""
 
     def __init__(self, fleet, text):
         self.fleet, self.text = fleet, text
@@ -48,7 +49,7 @@ class Reader:
         return list(pages.commands(self.text))
 
     def run(self, command, status=0):
-        """Run a command of the page; returns what it said, on one line."""
+        """Run a command of the page; return its output in one line."""
         done = subprocess.run(
             shlex.split(command),
             cwd=self.fleet.folder,
@@ -64,17 +65,18 @@ class Reader:
 
 
 def beginner(fleet, text):
-    """One who has the inventory of the page, and the image that it speaks of. How SSH finds a host of the lab is the lab's."""
+    """Return a reader with the inventory of the page, and the image that it names. The lab's
+    configuration tells SSH the hosts of the lab."""
     reader = Reader(fleet, text)
     reader.environment["ANSIBLE_SSH_COMMON_ARGS"] = f"-F {fleet.lab.layout.ssh_config}"
-    # The lab's ansible.cfg has to be used; what the guide's says is said so.
+    # The run must use the lab's ansible.cfg; the test adds the settings of the guide's.
     reader.environment["ANSIBLE_INVENTORY"] = os.fspath(fleet.folder / "inventory.yml")
     fleet.everywhere(IMAGE)
     return reader
 
 
 def operator(fleet, page, **variables):
-    """One who has the lab's inventory, with some variables for all hosts."""
+    """Return a reader with the lab's inventory, and some variables for all hosts."""
     reader = Reader(fleet, page.read_text(encoding="utf-8"))
     settings = fleet.folder / "settings.yml"
     settings.write_text(json.dumps({"all": {"vars": variables}}), encoding="utf-8")
@@ -141,7 +143,7 @@ def test_first_fleet(empty_fleet):
     left = fleet.settled()
     assert set(left) == {"web1", "web2"}
     assert "state: absent" in (fleet.folder / "fleet.yml").read_text(encoding="utf-8")
-    # What was deleted is not built again; where the others are now is written down.
+    # A deleted instance is not built again; the present hosts of the others are recorded.
     reader.run(place)
     assert fleet.settled() == left and "changed=0" in reader.run(place)
 
@@ -168,7 +170,7 @@ def test_drain_runbook(fleet):
     assert [fleet.service(host)["maintenance"] for host in ("kvm1", "kvm2")] == [True, True]
     reader.run(undrain_both)
     assert not any(fleet.service(host)["disabled"] for host in ("kvm1", "kvm2"))
-    # There is none to be taken away; that one is, is for the tests of leases.
+    # There is no lease to take over; the tests of leases cover that.
     reader.run(free)
     assert fleet.query("SELECT * FROM leases") == []
 
@@ -177,7 +179,7 @@ def test_drain_runbook(fleet):
 def test_evacuate_runbook(with_bmcs, fleet, fenced_by):
     """Its power driver, or a person, says that the host is off.
 
-    In one lab all die and come back within minutes.
+    In one lab all hosts die and come back within minutes.
     """
     reader = operator(fleet, pages.EVACUATE, **SHARED_POOL, **AT_ONCE)
     discover, plan, evacuate, evacuate_by_hand, rediscover, undrain = reader.commands()
@@ -210,7 +212,7 @@ def sizes(fleet):
 
 def test_instances_page(fleet):
     reader = operator(fleet, pages.DOCS / "instances.md")
-    # The playbooks of its table, of which some leave out what is the same in all.
+    # The playbooks of the table; some leave out the common part.
     named = re.findall(r"`((?:drover\.compute\.|… )instance_[^`]*)` \|", reader.text.partition("`drover_instance` is a name")[0])
     full = [name.replace("… ", "drover.compute.", 1).replace(" … ", " -e drover_instance=web1 ") for name in named]
     (info, start, stop, cut_off, reboot, reset, resize, confirm, revert, migrate, migrate_cold, delete) = [
@@ -308,7 +310,7 @@ def test_power_and_rolling_pages(with_bmcs, fleet):
     reader.run(roll)
     again = boots(fleet)
     assert {host for host, boot in again.items() if boot != after[host]} == {"kvm2"}
-    # Not the page's own hook, which upgrades the machine.
+    # The test does not use the page's own hook, which upgrades the machine.
     note = [{"name": "Note it", "ansible.builtin.shell": "echo here >> /root/hooked", "changed_when": False}]
     (fleet.folder / "update.yml").write_text(json.dumps(note), encoding="utf-8")
     fleet.everywhere("rm -f /root/hooked")

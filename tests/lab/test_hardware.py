@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hardware that definitions ask for, seen in domains that run, and what becomes of it when they move and are removed."""
+"""The hardware of definitions, checked in running domains, and its state after moves and removals."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ with socket.create_connection((display.partition(":")[0], 5900 + int(display.rpa
 
 
 def live(fleet, name, flags=""):
-    """The domain as it runs, and its host."""
+    """Return the domain as it runs, and its host."""
     host, _state = fleet.where()[name]
     return ET.fromstring(fleet.run(host, f"virsh dumpxml {flags} {name}")), host
 
@@ -151,7 +151,8 @@ def fill(fleet):
 
 @pytest.mark.long
 def test_each_key_is_in_a_domain_that_runs(fleet):
-    """And the password of the console is with libvirt of the host, and nowhere else."""
+    """Check also that the password of the console is with libvirt of the host, and in no other
+    place."""
     fill(fleet)
     said = fleet.refused("place", "-e", json.dumps({"drover_instance_definitions": [FULL]}))
     assert "Not set, or empty: console_password." in said and fleet.where() == {}
@@ -162,7 +163,7 @@ def test_each_key_is_in_a_domain_that_runs(fleet):
     root, host = live(fleet, "full", "--security-info")
     see(root, SEEN)
     see(live(fleet, "old")[0], OLD_SEEN)
-    # The guest runs on what libvirt has chosen for the firmware.
+    # The guest runs on the firmware that libvirt has chosen.
     assert "secboot" in root.findtext("os/loader") or ".ms." in root.findtext("os/loader")
     uuid = root.findtext("uuid")
     assert root.find("devices/serial/log").get("file").endswith(f"/{uuid}-console.log")
@@ -179,7 +180,8 @@ def test_each_key_is_in_a_domain_that_runs(fleet):
 
 @pytest.mark.long
 def test_removed_with_all_that_is_its_own(fleet):
-    """Off or running: UEFI variables, the state of the TPM, the log of the console; and nothing of another's."""
+    """Off or running: UEFI variables, the state of the TPM, the log of the console are removed;
+    files of other guests stay."""
     secure = {**UEFI, "name": "secure", "memory_mb": 192, "firmware": "uefi-secure-boot", "tpm": {"version": "2.0"}}
     fleet.place([UEFI, secure])
     where, files = fleet.where(), {}
@@ -203,7 +205,8 @@ def test_removed_with_all_that_is_its_own(fleet):
 
 @pytest.mark.long
 def test_moved_with_all_that_is_its_own(fleet):
-    """Live with its TPM, its UEFI variables and its password; cold with its variables, and not with a TPM."""
+    """It moves live with its TPM, its UEFI variables and its password; it moves cold with its
+    variables, and does not move cold with a TPM."""
     fill(fleet)
     variables = {"console_password": PASSWORD, "drover_instances_path": LOCAL}
     fleet.place([FULL, UEFI], **variables)
@@ -216,7 +219,8 @@ def test_moved_with_all_that_is_its_own(fleet):
     fleet.playbook("instance_migrate", "-e", "drover_instance=full", "-e", f"drover_destination={to['full']}")
     after, host = live(fleet, "full", "--security-info")
     assert host == to["full"]
-    # libvirt does not tell a migrated domain's features of the firmware; its definition has them for the next start.
+    # libvirt does not show the firmware features of a migrated domain; its definition has them for
+    # the next start.
     firmware = "os/firmware/feature[@name='secure-boot']"
     see(after, [each for each in SEEN if each[0] != firmware])
     defined = ET.fromstring(fleet.run(host, "virsh dumpxml --inactive full"))
@@ -226,7 +230,7 @@ def test_moved_with_all_that_is_its_own(fleet):
     for path in (f"{NVRAM}/full_VARS.fd", state, log):
         assert exists(fleet, host, path) and not exists(fleet, where["full"][0], path), path
 
-    # Off: the variables go along byte by byte, as their file has them.
+    # Off: the variables are copied byte by byte, as in their file.
     fleet.run(
         where["uefi"][0], f"virsh destroy uefi && printf marked | dd of={NVRAM}/uefi_VARS.fd conv=notrunc bs=1 seek=100000 status=none"
     )
@@ -246,8 +250,8 @@ def test_moved_with_all_that_is_its_own(fleet):
 
 @pytest.mark.long
 def test_what_a_host_does_not_have_is_refused_before_anything_is_made(fleet):
-    """It goes to the next alternate; where no host has it, nothing is left."""
-    # libvirt remembers the capabilities of a machine type until it ends.
+    """The build goes to the next alternate; if no host has it, nothing is left."""
+    # libvirt caches the capabilities of a machine type until its end.
     restart = "/etc/init.d/libvirtd restart"
     hide = f"mkdir -p /run/empty && mount --bind /run/empty /usr/share/qemu/firmware && {restart}"
     fleet.everywhere(hide, ["kvm1", "kvm3"])
@@ -306,7 +310,8 @@ def test_started_anew_on_another_host_nobody_looks_on(fleet):
 
 @pytest.mark.long
 def test_evacuated_with_secure_boot_and_consoles(fleet):
-    """Nothing of the guests but their disks was elsewhere: Secure Boot stays, with new variables, and the console that had a password is locked."""
+    """Only the disks of the guests were on shared storage: Secure Boot stays, with new variables,
+    and the console that had a password is locked."""
     there = {"requested_destination": {"host": "kvm1"}}
     console = {"type": "vnc", "password_variable": "console_password"}
     secure = {**UEFI, **there, "name": "secure", "memory_mb": 192, "firmware": "uefi-secure-boot", "graphics": console}

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices of hosts and the real libvirt. The lab has none that a guest could get, so what is seen is how their absence ends."""
+"""Devices of hosts with the real libvirt. The lab has no device for a guest, so the tests check the
+end of a build without one."""
 
 from __future__ import annotations
 
@@ -23,18 +24,19 @@ GONE = """
 
 @pytest.mark.long
 def test_a_device_that_is_not_there_leaves_nothing_on_any_host(fleet, tmp_path):
-    """libvirt refuses the start on one host after the other; what each build made is removed, and its room given back."""
+    """libvirt refuses the start on one host after the other; the files of each build are removed,
+    and its room is released."""
     template = tmp_path / "domain.xml.j2"
     template.write_text(TEMPLATE.read_text(encoding="utf-8").replace("<memballoon", GONE.strip(), 1), encoding="utf-8")
     files = {host: fleet.files(LOCAL, host) for host in fleet.hosts}
     wanted = {"name": "gpu", "memory_mb": 64, "disks": [{"size_gb": 1}]}
     said = fleet.refused("place", "-e", json.dumps({"drover_instance_definitions": [wanted], "drover_domain_template": str(template)}))
-    # The lab has no IOMMU, of which libvirt speaks before the device.
+    # The lab has no IOMMU, and libvirt's message names that before the device.
     refusal = "host doesn't support passthrough of host PCI devices"
     assert (refusal in said or "0000:fe:1f.7" in said) and "no alternate is left" in said, said
     assert all(f"Instance gpu on {host}" in said for host in fleet.hosts), said
     assert fleet.where() == {} and {host: fleet.files(LOCAL, host) for host in fleet.hosts} == files
     assert fleet.booked() == {}
-    # Without the device it is built.
+    # Without the device the instance is built.
     fleet.place([wanted])
     assert list(fleet.where()) == ["gpu"]

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that differ in their layout work together: libvirtd, libvirt's split daemons, sudo, IPv6 alone.
+"""Hosts with different layouts work together: libvirtd, libvirt's split daemons, sudo, only IPv6.
 
-kvm1 has libvirtd and is reached as root; kvm2 has the split daemons; kvm3 has no IPv4 address, and Ansible is an account with sudo there.
+kvm1 has libvirtd and Ansible logs in as root; kvm2 has the split daemons; kvm3 has no IPv4 address,
+and Ansible uses an account with sudo.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ NETWORK = "<network><name>lan</name><forward mode='bridge'/><bridge name='br0'/>
 
 @pytest.fixture(scope="module")
 def layouts(tmp_path_factory):
-    """A lab of this file alone, with one host of each layout."""
+    """Yield a lab for this file alone, with one host of each layout."""
     try:
         lab_layout.split_daemons()
     except lab_layout.NoLabHere as problem:
@@ -44,7 +45,7 @@ def layouts(tmp_path_factory):
 
 @pytest.fixture
 def fleet(layouts, tmp_path):
-    """The hosts, empty, and a store that knows them."""
+    """Return the hosts, empty, and a store that knows them."""
     clean(layouts)
     fleet = Fleet(layouts, tmp_path, f"sqlite:///{tmp_path / 'store.db'}")
     fleet.playbook("discover")
@@ -64,7 +65,8 @@ def test_the_hosts_are_what_they_are_said_to_be(fleet):
 
 @pytest.mark.parametrize("source", ["kvm1", "kvm2", "kvm3"])
 def test_place_and_move_to_each_other_host(fleet, source):
-    """Instances with a shared disk and with a local one; both move live to both others and back."""
+    """Instances with a shared disk and with a local one; both move live to both other hosts and
+    back."""
     fleet.everywhere(f'virsh net-info lan > /dev/null 2>&1 || {{ echo "{NETWORK}" > /root/lan.xml && virsh net-define /root/lan.xml; }}')
     fleet.everywhere("virsh net-start lan > /dev/null 2>&1; virsh net-list --name | grep -qx lan")
     there = {"requested_destination": {"host": source}}
@@ -94,7 +96,8 @@ def test_drain_and_back(fleet, source):
 
 @pytest.mark.parametrize(("dead", "destination"), [("kvm1", "kvm2"), ("kvm2", "kvm3"), ("kvm3", "kvm1")])
 def test_evacuated_and_deleted(fleet, dead, destination):
-    """Each layout dies once, and each has once what another one has lost; there it is deleted, with its disk."""
+    """Each layout dies once, and each gets once the guest of another layout; there it is deleted,
+    with its disk."""
     (third,) = set(fleet.hosts) - {dead, destination}
     definition = {"name": "web", "memory_mb": 64, "disks": [{"size_gb": 1, "image": IMAGE}], "requested_destination": {"host": dead}}
     fleet.place([definition])
@@ -115,7 +118,7 @@ def test_evacuated_and_deleted(fleet, dead, destination):
 
 
 def test_the_role_hypervisor_restarts_the_daemon_that_is_there(fleet):
-    """Without drover_libvirt_service; a guest that runs goes on."""
+    """The run has no drover_libvirt_service; a running guest continues."""
     fleet.everywhere(
         "sed -i /lock_manager/d /etc/libvirt/qemu.conf; service $(basename $(ls /etc/init.d/virtqemud /etc/init.d/libvirtd 2>/dev/null)) restart"
     )
@@ -145,7 +148,7 @@ def test_a_daemon_that_dies_is_said_so_and_a_drain_afterwards_works(fleet):
 
 
 def test_check_and_trust(fleet):
-    """SSH between the hosts is looked at by names that stand for IPv6 addresses too."""
+    """SSH between the hosts is checked by names that stand for IPv6 addresses too."""
     done = fleet.playbook("check")
     assert "errors: 0" in said(done) or "nothing was found" in said(done), said(done)
     fleet.playbook("migration_trust")
@@ -153,7 +156,8 @@ def test_check_and_trust(fleet):
 
 
 def test_a_daemon_that_is_not_installed(fleet):
-    """Without virtstoraged the host gives its guests away and deletes them; only what needs the daemon names it."""
+    """Without virtstoraged the host moves its guests away and deletes them; only an operation that
+    needs the daemon names it."""
     there = {"requested_destination": {"host": "kvm2"}}
     disks = {name: {"size_gb": 1, "image": IMAGE, "path": f"/var/lib/libvirt/images/{name}.qcow2"} for name in ("gone", "stays")}
     fleet.place([{"name": name, "memory_mb": 64, **there, "disks": [disk]} for name, disk in disks.items()])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of Ansible that change what plays do, with hypervisors: place, drain and undrain do what they always do."""
+"""Settings of Ansible that change plays, with hypervisors: place, drain and undrain work as usual."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from test_fleet import Domain, said
 
 pytest_plugins = ["test_fleet"]
 
-#: As tests/unit/action/test_hostile_configuration.py has them.
+#: The settings of tests/unit/action/test_hostile_configuration.py.
 HOSTILE = {
     "ANSIBLE_STRATEGY": "free",
     "ANSIBLE_GATHERING": "implicit",
@@ -36,7 +36,7 @@ def hostile(fleet, monkeypatch):
 def test_f17_place_drain_and_undrain_under_a_hostile_configuration(hostile):
     fleet = hostile
     definitions = [{"name": f"fr{n}", "memory_mb": 64, "disks": [{"size_gb": 1}]} for n in range(4)]
-    # One cannot be built: that ends none of the others.
+    # One instance cannot be built: this ends none of the others.
     definitions.append({"name": "lost", "memory_mb": 64, "disks": [{"size_gb": 1, "image": "/srv/shared/no-such-image.qcow2"}]})
     done = fleet.place(definitions, check=False)
     assert done.returncode == 2 and "add_host" not in said(done), said(done)

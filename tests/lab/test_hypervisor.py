@@ -14,7 +14,8 @@ pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 
-#: QEMU's own lock works on the lab's one kernel, and on few kinds of storage that hosts share. This is QEMU without.
+#: QEMU's own lock works on the lab's one kernel, and on few kinds of shared storage. This is QEMU
+#: without it.
 UNLOCKED = """#!/usr/bin/python3
 import os, sys
 words = [word.replace('"driver":"file"', '"driver":"file","locking":"off"') for word in sys.argv[1:]]
@@ -34,7 +35,8 @@ until virsh list > /dev/null 2>&1; do sleep 0.2; done
 
 @pytest.fixture
 def unlocked(fleet):
-    """kvm1 and kvm2 have the same domain, defined, shut off, whose QEMU locks nothing, and no lock manager of an earlier test."""
+    """Define the same domain, shut off, on kvm1 and kvm2. Its QEMU locks nothing, and there is no
+    lock manager of an earlier test."""
     fleet.everywhere(NO_LOCK_MANAGER, ["kvm1", "kvm2"])
     folder = pathlib.Path(fleet.lab.layout.shared) / "instances"
     program = folder / "qemu-without-locks"
@@ -54,7 +56,7 @@ def start(fleet, host):
 
 def test_two_hosts_never_run_one_disk(unlocked):
     fleet = unlocked
-    # As it is without: both run, and write to one disk.
+    # Without a lock manager both run, and write to one disk.
     assert start(fleet, "kvm1").rc == 0 and start(fleet, "kvm2").rc == 0
     fleet.everywhere("virsh destroy web", ["kvm1", "kvm2"])
 
@@ -80,7 +82,7 @@ def test_two_hosts_never_run_one_disk(unlocked):
     assert refused.rc != 0 and "is locked" in refused.stderr
     fleet.run("kvm1", "virsh undefine web")
 
-    # A power failure leaves no lock behind, and a host that comes back has its lock daemon.
+    # A power failure leaves no lock behind, and the lock daemon runs after the host's return.
     fleet.lab.command("kill", host)
     (other,) = set(fleet.hosts) - {"kvm1", host}
     fleet.run(other, f"virsh define /dev/stdin <<'END'\n{xml}\nEND\nvirsh start web")
@@ -90,7 +92,7 @@ def test_two_hosts_never_run_one_disk(unlocked):
 
 
 def test_sanlock_is_left_alone(fleet):
-    """Hosts of which some have one lock manager and some another would not see each other's locks."""
+    """Hosts with different lock managers would not see each other's locks."""
     setting, files = 'lock_manager = "sanlock"', "cat /etc/libvirt/qemu.conf /etc/libvirt/qemu-lockd.conf 2>&1; cat /run/libvirtd.pid"
     fleet.everywhere(NO_LOCK_MANAGER, ["kvm1"])
     fleet.run("kvm1", f"cp /etc/libvirt/qemu.conf /root/before.conf && echo '{setting}' >> /etc/libvirt/qemu.conf")
@@ -115,7 +117,7 @@ def test_restart_only_when_something_changed(fleet):
     assert [host for host in fleet.hosts if after[host] != before[host]] == ["kvm2"]
 
 
-#: With the machine's own device, as it was before the lab hid it.
+#: The machine's own device, as it was before the lab hid it.
 UNHIDE = """
 umount /dev/kvm && rm -rf /var/cache/libvirt/qemu/capabilities
 kill $(cat /run/libvirtd.pid); while [ -e /run/libvirtd.pid ]; do sleep 0.1; done
@@ -126,14 +128,14 @@ until virsh list > /dev/null 2>&1; do sleep 0.2; done
 
 @pytest.fixture
 def with_kvm_unhidden(fleet):
-    """kvm1 has a /dev/kvm with which no guest starts with the host's CPU."""
+    """Give kvm1 a /dev/kvm that starts no guest with the host's CPU."""
     if fleet.run("kvm1", "mount | grep -c /dev/kvm || true").strip() == "0":
         pytest.skip("this machine has no /dev/kvm, or one that works")
     try:
         fleet.run("kvm1", UNHIDE)
         yield fleet
     finally:
-        # The next test finds it as it is after a start.
+        # The next test finds the host as after a start.
         fleet.lab.command("kill", "kvm1", check=False)
 
 
@@ -145,7 +147,7 @@ def test_kvm_that_is_offered_and_does_not_work(with_kvm_unhidden):
     assert "Host kvm1 offers KVM, but no guest starts with it: " in said(done) and "drover_cpu" in said(done)
     text = said(fleet.playbook("check_hypervisor.yml", "--limit", "kvm1", check=False))
     assert "kvm1 offers KVM, but no guest starts with it" in text
-    # Without KVM, as an operator may say, there is nothing to find fault with.
+    # An operator may choose a host without KVM; then there is no finding.
     done = fleet.playbook("check_hypervisor.yml", "--limit", "kvm1", "-e", "drover_domain_type=qemu")
     assert "KVM is not to be used" in said(done)
     assert fleet.run("kvm1", "virsh list --all --name; ls /var/lib/libvirt/images /run/libvirt/qemu") == before

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.long
 pytest_plugins = ["test_fleet"]
 
 PORT = 8765
-#: The disks of each host of its own, in place of the lab's shared storage.
+#: Each host's local disks, in place of the lab's shared storage.
 OWN = ("-e", f"drover_instances_path={LOCAL}")
 SERVE = f"setsid python3 -m http.server {PORT} --bind 127.0.0.1 --directory /srv/served >/dev/null 2>&1 & echo $!"
 PLAY = """
@@ -39,7 +39,8 @@ def place(fleet, definitions, images, *words, check=True):
 
 @pytest.fixture
 def served(fleet):
-    """Each hypervisor has a server of its own on its loopback, with the image of the lab; gives the checksum."""
+    """Start a server on the loopback of each hypervisor, with the image of the lab; yield the
+    checksum."""
     pids = {}
     for host in fleet.hosts:
         fleet.run(host, f"mkdir -p /srv/served && cp {IMAGE} /srv/served/debian-12.qcow2")
@@ -106,7 +107,8 @@ def test_from_a_server_below_a_guest_and_away_again(fleet, served):
 
 
 def test_from_another_hypervisor(fleet, served):
-    """The server no longer has the image: kvm2 gets it from kvm1, where an instance has it; kvm3 does not, as it is not trusted."""
+    """The server no longer has the image: kvm2 gets it from kvm1, where an instance has it; kvm3
+    does not, because it is not trusted."""
     digits, url = served.partition(":")[2], f"http://127.0.0.1:{PORT}/debian-12.qcow2"
     images = [{"name": "debian-12", "source": url, "checksum": served}]
 
@@ -137,7 +139,7 @@ def test_from_another_hypervisor(fleet, served):
         assert f"cannot be copied from {peer} to" in text, text
     assert "let kvm3 reach the others with drover.compute.migration_trust." in text and cache(fleet, "kvm3") == []
 
-    # What the other hypervisor has is believed by its checksum only.
+    # Only its checksum proves the content of the other hypervisor.
     fleet.run("kvm1", f"printf x | dd of={LOCAL}/_base/{digits} bs=1 seek=100 conv=notrunc 2>/dev/null")
     fleet.run("kvm2", f"printf x | dd of={LOCAL}/_base/{digits} bs=1 seek=100 conv=notrunc 2>/dev/null")
     wrong = bring(fleet, url, served, "kvm3", check=False)

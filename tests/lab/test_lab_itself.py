@@ -1,9 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab itself: what it promises about the machine, power and its own robustness.
+"""The lab itself: its promises about the machine, its power and its robustness.
 
-With a lab of its own beside the checkout's: the two cannot be in each other's way.
+The tests use a separate lab beside the checkout's: the two cannot disturb each other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LAB = pathlib.Path(__file__).with_name("lab")
 
 
 def machine() -> dict[str, object]:
-    """What the machine has that a lab might leave behind."""
+    """Return the resources of the machine that a lab might leave behind."""
 
     def lines(*words: str) -> list[str]:
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -44,13 +44,13 @@ def machine() -> dict[str, object]:
 
 
 def loop_devices() -> list[str]:
-    """The loop devices of the machine, each with the file that is behind it."""
+    """Return the loop devices of the machine, each with its file."""
     listed = subprocess.run(["losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"], capture_output=True, text=True, check=True)
     return listed.stdout.splitlines()
 
 
 def namespaces_of(pids: typing.Iterable[int | str]) -> set[str]:
-    """The namespaces in which processes are."""
+    """Return the namespaces of processes."""
     found = set()
     for pid in pids:
         for kind in ("net", "mnt", "uts", "ipc", "pid"):
@@ -60,7 +60,7 @@ def namespaces_of(pids: typing.Iterable[int | str]) -> set[str]:
 
 
 def words_of(pid: int | str) -> str:
-    """The command line of a process; nothing where there is none."""
+    """Return the command line of a process; nothing without a process."""
     try:
         return pathlib.Path("/proc", str(pid), "cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
     except OSError:
@@ -68,7 +68,7 @@ def words_of(pid: int | str) -> str:
 
 
 def processes(folder: pathlib.Path) -> list[str]:
-    """Command lines of the processes that have to do with a lab's folder."""
+    """Return command lines of the processes of a lab's folder."""
     found = [words_of(path.name) for path in pathlib.Path("/proc").glob("[0-9]*")]
     return [words for words in found if os.fspath(folder) in words]
 
@@ -96,7 +96,7 @@ class OwnLab:
 
 @pytest.fixture(name="own")
 def own_lab(tmp_path):
-    own = OwnLab(tmp_path / "a lab")  # with a blank, as a checkout's path may have
+    own = OwnLab(tmp_path / "a lab")  # with a blank, because a checkout's path may have one
     yield own
     own("down")
 
@@ -118,7 +118,8 @@ def test_down_leaves_nothing_behind(own):
 
 @pytest.mark.long
 def test_down_leaves_nothing_of_any_storage_behind(own):
-    """Each server runs, and what hosts have of it is there; then no process, mount, loop device or file of it is."""
+    """Each server runs, and hosts have its resources; afterwards no process, mount, loop device or
+    file of it is left."""
     if missing := [name for name, server in storage.SERVERS.items() if not all(map(shutil.which, server.PROGRAMS))]:
         pytest.skip(f"{', '.join(missing)}: not here. Run tests/setup/setup.sh storage.")
     before = machine()
@@ -131,7 +132,7 @@ def test_down_leaves_nothing_of_any_storage_behind(own):
     during, namespaces = machine(), namespaces_of(inside) - namespaces_of([os.getpid()])
     assert namespaces and any(os.fspath(own.folder) in line for line in loop_devices())
     own("down")
-    # A number may be that of another process by now.
+    # The number may belong to another process by now.
     assert {pid: words for pid, words in inside.items() if words and words_of(pid) == words} == {}
     assert processes(own.folder) == []
     assert not any(os.fspath(own.folder) in line for line in loop_devices())
@@ -193,7 +194,7 @@ def test_only_one_up_at_a_time(own):
     first.stdout.close()
 
 
-#: Shell commands that give a mount namespace another /dev/kvm; $1 is a folder to work in.
+#: Shell commands that give a mount namespace another /dev/kvm; $1 is a working folder.
 DEV_KVM = {
     "as the machine has it": "",
     "absent": 'mount -t tmpfs none "$1"; tar -C /dev --exclude ./kvm --exclude "./shm/*" --exclude "./mqueue/*" -cf - . | '

@@ -31,7 +31,7 @@ instances:
 
 
 def label(fleet, labels, *words, **given):
-    """Run the module as a person does; the result of the task."""
+    """Run the module as a person does; return the result of the task."""
     arguments = json.dumps({"labels": labels, **given})
     words = ["ansible", "localhost", "-m", "drover.compute.instance_labels", "-a", arguments, *words]
     done = subprocess.run(
@@ -46,7 +46,7 @@ def of_store(fleet):
 
 
 def of_host(fleet, host, name):
-    """The labels of the running domain and of its definition, as libvirt has them."""
+    """Return the labels of the running domain and of its definition, as libvirt has them."""
     space = "--uri https://drover.compute/instance/1"
     found = [fleet.run(host, f"virsh metadata {name} {space} {where}") for where in ("--live", "--config")]
     return [each.partition("<labels>")[2].partition("</labels>")[0] for each in found]
@@ -60,7 +60,7 @@ def test_labels_go_with_the_guest(fleet, tmp_path):
     assert "labels: {project: web, tier: front}" in file.read_text(encoding="utf-8")
     assert "web1: labels" not in fleet.place(file).stdout
 
-    # Of a guest that runs, and of its definition; what else is in its metadata stays.
+    # A running guest and its definition get the label; the rest of its metadata stays.
     before = fleet.dump()
     assert "tier=front" in label(fleet, {"backup": "daily", "tier": None}, "--check", "--diff", name="web1") and fleet.dump() == before
     said = label(fleet, {"backup": "daily", "tier": None}, "--diff", name="web1")
@@ -72,18 +72,18 @@ def test_labels_go_with_the_guest(fleet, tmp_path):
     said = fleet.place(file).stdout
     assert "web1: labels backup=daily, project=web, the definition says project=web, tier=front." in said
 
-    # A live migration, chosen by a label.
+    # A live migration, selected by a label.
     destination = next(each for each in ("kvm1", "kvm2") if each != host)
     fleet.playbook("instance_migrate", "-e", "drover_selector=backup=daily", "-e", f"drover_destination={destination}")
     assert fleet.where()["web1"] == (destination, "running")
     assert of_host(fleet, destination, "web1") == ["backup=daily,project=web"] * 2
 
-    # A new store learns them from the hosts.
+    # A new store reads them from the hosts.
     known, fleet.store_url = of_store(fleet), f"sqlite:///{tmp_path / 'new.db'}"
     fleet.playbook("discover")
     assert of_store(fleet) == known == {"web1": {"backup": "daily", "project": "web"}, "db1": {"project": "web", "tier": "db"}, "bare": {}}
 
-    # Off and on again; one without metadata of ours; and what a selector changes.
+    # Off and on again; a guest without our metadata; and a change by a selector.
     fleet.playbook(
         "instance_stop", "-e", "drover_selector=project=web,tier!=db", "-e", "drover_instance_force=true", "-e", "drover_instance_timeout=1"
     )

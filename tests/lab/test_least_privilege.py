@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All that docs/security.md says a user in the group libvirt can do, by a user who is nobody else."""
+"""Everything that a user in the group libvirt can do by docs/security.md, tried by a user without
+other rights."""
 
 from __future__ import annotations
 
@@ -35,12 +36,12 @@ BACK = f"umount /etc/passwd; umount /etc/group; chmod 777 /run/libvirt/libvirt-s
 
 @pytest.fixture
 def as_drover(fleet):
-    """The fleet, and the words that make Ansible and the migrations the user drover."""
+    """Return the fleet, and the words that make Ansible and the migrations the user drover."""
     fleet.everywhere(USER)
     config = fleet.lab.layout.ssh_config
     words = {
         "ansible_user": "drover",
-        # Not the connection of root that the lab keeps open.
+        # Do not use root's connection, which the lab keeps open.
         "ansible_ssh_common_args": f"-o ControlPath=none -F {config}",
         "drover_migration_uri": "qemu+ssh://drover@{{ inventory_hostname }}/system",
     }

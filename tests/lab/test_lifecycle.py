@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The life of instances on real hypervisors: power, resize, migration, deletion; looked at with virsh from outside."""
+"""The life of instances on real hypervisors: power, resize, migration, deletion; the tests check
+them with virsh from outside."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def act(fleet, what, names, *words, check=True, **variables):
 
 
 def refused(fleet, what, names, **variables):
-    """Run one that must fail; what it said on one line."""
+    """Run a playbook that must fail; return its output in one line."""
     key = "drover_instances" if isinstance(names, list) else "drover_instance"
     return fleet.refused(f"instance_{what}", "-e", json.dumps({key: names, "drover_instance_timeout": 5, **variables}))
 
@@ -48,7 +49,7 @@ def flavors(fleet):
 
 
 def size(fleet, host, name):
-    """(vCPUs, MiB) as virsh has them."""
+    """Return (vCPUs, MiB) as virsh has them."""
     said = dict(line.split(":", 1) for line in fleet.run(host, f"virsh dominfo {name}").splitlines() if ":" in line)
     return int(said["CPU(s)"]), int(said["Max memory"].split()[0]) // 1024
 
@@ -58,7 +59,7 @@ def gib(fleet, host, path):
 
 
 def booked(fleet, name):
-    """What an instance holds, and what its migration does."""
+    """Return the allocations of an instance, and of its migration."""
     return {("it" if key == name else "migration"): value for key, value in fleet.booked().items()}
 
 
@@ -87,7 +88,7 @@ def test_stop_start_reboot(fleet):
     assert dict(fleet.query("SELECT name, state FROM domains"))["one"] == "shutoff"
     assert changed(act(fleet, "stop", names)) == 0
 
-    # A guest that does not heed the button: said, and the power is cut when told to.
+    # A guest that ignores the button: the output says so, and the power is cut on request.
     said = refused(fleet, "stop", ["deaf", "three"])
     assert "deaf on kvm1 did not shut down within 5 s" in said
     assert fleet.where()["deaf"] == ("kvm1", "running")
@@ -98,7 +99,8 @@ def test_stop_start_reboot(fleet):
     assert {state for host, state in fleet.settled().values()} == {"running"}
     assert changed(act(fleet, "start", [*names, "deaf"])) == 0
 
-    # Soft: the same process goes on; hard: another one. One whose firmware resets it meanwhile goes off and is started.
+    # Soft: the same process continues; hard: another one. A guest that its firmware resets at that
+    # moment goes off and is started.
     time.sleep(5)
     before = fleet.run("kvm1", "cat /run/libvirt/qemu/one.pid")
     act(fleet, "reboot", "one")
@@ -118,7 +120,7 @@ def test_names_that_are_wrong(fleet):
     assert "No instance web9 is in the store" in refused(fleet, "start", "web9")
     assert "Which instances?" in fleet.refused("instance_stop")
     assert f"{one} is the uuid of one, not of two" in refused(fleet, "stop", {"name": "two", "uuid": one})
-    # It was renamed behind our back: by its old name it is left alone, by its uuid it is not.
+    # The guest was renamed by hand: its old name changes nothing, its uuid works.
     fleet.run("kvm1", "virsh destroy one && virsh domrename one three")
     said = refused(fleet, "delete", "one")
     assert "belongs to the domain" in said
@@ -149,7 +151,7 @@ def test_resize_on_the_same_host(fleet):
     assert booked(fleet, "vm") == {"it": {"kvm1": SMALL}}
     assert changed(act(fleet, "resize", "vm", drover_resize="revert")) == 0
 
-    # Both steps in one run; the disk grows below the running guest.
+    # Both steps in one run; the disk of the running guest grows.
     act(fleet, "resize", "vm", drover_flavor="big", drover_resize="confirm")
     assert fleet.where()["vm"] == ("kvm1", "running") and size(fleet, "kvm1", "vm") == (2, 128)
     assert gib(fleet, "kvm1", path) == 2
@@ -174,7 +176,7 @@ def test_resize_to_another_host(fleet):
     assert fleet.booked()["vm"] == {"kvm2": BIG}
     assert changed(act(fleet, "resize", ["vm", "off"], drover_flavor="big", drover_destination="kvm2")) == 0
 
-    # What it wrote since then goes along when it is reverted.
+    # The later writes stay on the disk when the resize is reverted.
     fleet.run("kvm2", f"virsh destroy vm && qemu-io -f qcow2 -c 'write -q -P 7 64k 64k' {path}")
     act(fleet, "resize", "vm", drover_resize="revert")
     assert fleet.where()["vm"] == ("kvm1", "running") and size(fleet, "kvm1", "vm") == (1, 64)
@@ -191,12 +193,12 @@ def test_resize_to_another_host(fleet):
 def test_a_resize_that_cannot_be_done_leaves_it_as_it_was(fleet):
     flavors(fleet)
     fleet.make("kvm1", Domain("vm"))
-    # It would be in the way at the destination.
+    # The file would block the move at the destination.
     fleet.make("kvm2", Domain("twin", state="shutoff"))
     fleet.playbook("discover")
     fleet.run("kvm2", "virsh domrename twin vm")
     before = fleet.booked()
-    # A guest that does not heed the button: it runs on.
+    # A guest that ignores the button continues to run.
     said = refused(fleet, "resize", "vm", drover_flavor="big")
     assert "did not shut down within 5 s" in said and "as before" in said
     assert size(fleet, "kvm1", "vm") == (1, 64) and fleet.booked() == before
@@ -208,12 +210,12 @@ def test_a_resize_that_cannot_be_done_leaves_it_as_it_was(fleet):
 
 
 def shut_down(fleet, run):
-    """Its host has it shut off; nothing of it has moved."""
+    """Wait until its host has it shut off; nothing of it has moved."""
     eventually(lambda: "shut" in fleet.run("kvm1", "virsh domstate vm || true"), 120)
 
 
 def moved(fleet, run):
-    """It is at its destination, where nobody has started it."""
+    """Wait until it is at its destination, not started yet."""
     eventually(
         lambda: (
             "vm" in fleet.run("kvm2", "virsh list --all --name").split()
@@ -238,7 +240,7 @@ def test_a_resize_that_is_killed_is_gone_on_with(fleet, moment):
         moment(fleet, run)
     finally:
         run.kill()
-    # Nothing else touches it meanwhile, and it holds its room at both ends.
+    # No other run touches it in this state, and it holds its room at both ends.
     if moment is not moved:
         assert "open resize" in refused(fleet, "start", "vm")
     fleet.playbook("discover", "-e", json.dumps({"drover_instances_path": LOCAL}))
@@ -252,9 +254,10 @@ def test_a_resize_that_is_killed_is_gone_on_with(fleet, moment):
 
 
 def test_suspected_7_a_resize_whose_move_was_aborted_is_taken_back(fleet):
-    """Somebody aborts it at its hypervisor, while it is being shut down there: it stays, runs, and has its old size."""
+    """A person aborts it at its hypervisor, during its shutdown: it stays, runs, and has its old
+    size."""
     flavors(fleet)
-    # It does not heed the power button, so that its shutdown takes its time.
+    # It ignores the power button, so its shutdown takes time.
     fleet.make("kvm1", Domain("vm"))
     fleet.playbook("discover")
     wanted = {
@@ -281,7 +284,7 @@ def test_suspected_7_a_resize_whose_move_was_aborted_is_taken_back(fleet):
     assert "It is on kvm1 with its old size, as before" in text and "Traceback" not in text
     assert fleet.settled() == {"vm": ("kvm1", "running")} and size(fleet, "kvm1", "vm") == (1, 64)
     assert fleet.query("SELECT status FROM migrations") == [("failed",)] and fleet.query("SELECT * FROM leases") == []
-    # Whoever wants it after all runs it again.
+    # A second run resizes it after all.
     act(fleet, "resize", "vm", drover_flavor="big", drover_destination="kvm2", drover_instance_force=True, drover_instance_timeout=2)
     assert fleet.where() == {"vm": ("kvm2", "running")} and size(fleet, "kvm2", "vm") == (2, 128)
 
@@ -316,7 +319,7 @@ def test_migrate(fleet):
     assert fleet.where()["cold"] == ("kvm3", "running") and fleet.booked()["cold"] == {"kvm3": SMALL}
     assert changed(act(fleet, "migrate", "cold", drover_migrate_cold=True, drover_destination="kvm3")) == 0
 
-    # Without a host the scheduler picks another one.
+    # Without a host the scheduler chooses another one.
     act(fleet, "migrate", "live")
     assert fleet.where()["live"][0] != "kvm2"
     said = refused(fleet, "migrate", "live", drover_destination="kvm9")
@@ -350,7 +353,7 @@ def test_delete_takes_what_is_its_own_and_nothing_else(fleet, tmp_path):
     assert fleet.query("SELECT count(*) FROM consumers") == [(1,)]
     fleet.settled()
 
-    # It is marked, and not built again; asking twice is harmless.
+    # The definition is marked, and not built again; a second request is harmless.
     assert "state: absent" in definitions.read_text() and "# The first" in definitions.read_text()
     assert changed(act(fleet, "delete", "web1", drover_definitions=str(definitions))) == 0
     done = fleet.place(definitions)
@@ -362,7 +365,7 @@ def test_delete_keeps_what_others_need(fleet):
     base = Domain("base", state="shutoff")
     fleet.make("kvm1", base)
     clone = f"{SHARED}/clone-0.qcow2"
-    # On another host a domain is backed by its disk, as linked clones are.
+    # A domain on another host is backed by its disk, as linked clones are.
     fleet.make("kvm2", Domain("clone", state="shutoff"))
     fleet.run("kvm2", f"rm {clone}; qemu-img create -q -f qcow2 -b {base.paths[0]} -F qcow2 {clone}")
     fleet.playbook("discover")
@@ -412,7 +415,7 @@ def test_policies_and_options_of_a_migration(fleet):
     said = refused(fleet, "migrate", names, drover_instance_timeout=60, **slow)
     assert "pinned is not moved from kvm1: its migration policy is 'never'" in said
     assert "drover_despite_policy=true" in said
-    # The others went; the cold one was shut down, started again, and needs no confirmation.
+    # The others have moved; the cold one was shut down, started again, and needs no confirmation.
     assert {name: host for name, (host, dummy) in fleet.where().items()} == {
         "pinned": "kvm1",
         "usual": "kvm2",

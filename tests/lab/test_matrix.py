@@ -1,15 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fault matrix on real hypervisors: operations x faults x moments, with the playbooks that ship, over real SSH.
+"""The fault matrix on real hypervisors: operations x faults x moments, with the shipped playbooks,
+over real SSH.
 
-A cell gives a command, lets a fault happen exactly before or after its work on a hypervisor, or in the middle of it, takes
-the fault away as an operator would, and gives the command again. No instance ever runs twice, no file that a domain needs is
-gone or another; in the end room is held where instances are, and no order, claim, lease, migration, worker or part file is
-left.
+A cell gives a command, lets a fault happen exactly before or after its work on a hypervisor, or in
+the middle of it, removes the fault as an operator would, and gives the command again. No instance
+ever runs twice, and no file that a domain needs is missing or changed. At the end room is held on
+the hosts of the instances, and no order, claim, lease, migration, worker or part file is left.
 
-The tables are cells/operations.py and cells/faults.py; every operation has the cells of every fault that can happen to it.
-A sample runs with ``make test-lab``, all cells with ``make test-operations``.
+The tables are cells/operations.py and cells/faults.py; every operation has the cells of every
+possible fault. A sample runs with ``make test-lab``, all cells with ``make test-operations``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ pytest_plugins = ["test_fleet"]
 
 
 def cells():
-    """(operation, fault, moment) of every cell."""
+    """Return (operation, fault, moment) of every cell."""
     found, seen = [], set()
     for name, operation in OPERATIONS.items():
         for fault, what in FAULTS.items():
@@ -41,7 +42,8 @@ def cells():
 
 CELLS = cells()
 
-#: What runs in each ``make test``: different faults, few operations, as each begins with a store of its own.
+#: The cells of each ``make test``: different faults, few operations, because each begins with a new
+#: store.
 SAMPLE = [
     ("place", "task timeout", "during"),
     ("live move", "controller killed", "during"),
@@ -49,7 +51,8 @@ SAMPLE = [
 
 TAKEN_BACK = "The first run had begun to take it back; the next one does that to its end, says so, and the one after it resizes."
 
-#: Cells in which the command given again ends with an error, and why: it ends well after a discovery, once more.
+#: Cells with an error in the repeated command, and the reason: it ends well after a discovery, in
+#: the next run.
 NOT_AT_ONCE = {
     ("resize and confirm", "task timeout"): TAKEN_BACK,
     ("resize and confirm", "libvirtd dies"): TAKEN_BACK,
@@ -73,7 +76,7 @@ def prepared(own_lab, tmp_path_factory):
 
 
 def test_the_matrix_is_large_enough():
-    """It is extended when an operation or a fault is added, not sampled."""
+    """A new operation or fault extends the matrix; it is not sampled."""
     print(f"{len(CELLS)} real cells: {len(OPERATIONS)} operations, {len(FAULTS)} faults")
     assert len(CELLS) >= 60
     assert {cell[0] for cell in CELLS} == set(OPERATIONS) and {cell[1] for cell in CELLS} == set(FAULTS)
@@ -106,19 +109,19 @@ def test_cell(prepared, tmp_path, name, fault, moment):
                 assert happens.give().process.returncode == 0, "given a third time it fails"
                 world.check_always(watch, namesakes)
             if operation.dead:
-                # It is back, and its discovery removes what is stale there.
+                # The host is back, and its discovery removes its old definitions.
                 world.power_on("kvm1")
                 watch.on("kvm1")
                 happens.back(world.discover())
                 operation.back(world)
                 world.check_always(watch)
             if happens.gone:
-                # Its room is held until a person says that it is gone.
+                # Its room is held until a person says that the instance is lost.
                 assert happens.forget().process.returncode == 0
                 assert "web" not in world.check_end(gone=True)
                 return
             if namesakes:
-                # A store has one of them; the other one is somebody's.
+                # A store has one of them; the other one belongs to another store.
                 return
             where = world.check_end()
             if happens.exact:
@@ -149,7 +152,7 @@ def struck(world, fault, moment, watch):
 
 @pytest.fixture
 def of_place(prepared, tmp_path):
-    """The world of a place, which is watched, and its watch."""
+    """Return the world of a place, and a watch over it."""
     world = World(prepared, OPERATIONS["place"](), tmp_path)
     with Watch(world.fleet) as watch:
         yield world, watch
@@ -158,7 +161,7 @@ def of_place(prepared, tmp_path):
 
 @pytest.mark.long
 def test_hosts_that_take_longer_than_a_task_may(of_place):
-    """Hosts take 12 s to start a guest, and Ansible gives each task 8 s: one instance is made, once."""
+    """The start of a guest takes 12 s, and Ansible gives each task 8 s: one instance is made, once."""
     world, watch = of_place
     world.slow_start(12)
     first = world.start({"ANSIBLE_TASK_TIMEOUT": "8"})
@@ -200,7 +203,8 @@ def test_two_places_of_one_file_at_once(of_place):
 
 @pytest.mark.long
 def test_two_stores_drain_one_host(prepared, tmp_path):
-    """Two controllers that do not know of each other: nothing is lost or doubled, and both stores say what is in the end."""
+    """Two controllers without knowledge of each other: nothing is lost or doubled, and at the end
+    both stores are right."""
     world = World(prepared, OPERATIONS["drain"](), tmp_path)
     try:
         with Watch(world.fleet) as watch:

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""drover_migration_address: the memory and the disks of a move go over the second network of the hosts.
+"""drover_migration_address: the memory and the disks of a move go over the second network of the
+hosts.
 
-The bytes are counted by the kernel of the source: at eth0, which has the addresses of the host names, and at eth1.
+The kernel of the source counts the bytes: at eth0, which has the addresses of the host names, and
+at eth1.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ pytest_plugins = ["test_fleet"]
 pytestmark = pytest.mark.long
 
 MIB = 1024**2
-#: How much of the disk is written: it is far more than what the SSH connections of a move take.
+#: The number of written MiB on the disk: far more than the SSH connections of a move transfer.
 WRITTEN = 96
 
 
@@ -26,7 +28,7 @@ def sent(fleet: Fleet, host: str) -> dict[str, int]:
 
 
 def move(fleet: Fleet, source: str, destination: str) -> dict[str, int]:
-    """Move the instance; return how many MiB the source sent at each interface."""
+    """Move the instance; return the number of MiB that the source sent at each interface."""
     before = sent(fleet, source)
     done = fleet.playbook("instance_migrate", "-e", "drover_instance=web", "-e", f"drover_destination={destination}")
     assert fleet.settled() == {"web": (destination, "running")}, said(done)
@@ -55,7 +57,7 @@ def test_memory_and_disks_go_over_the_second_network(fleet):
 
 
 def test_the_memory_alone_goes_over_the_second_network(fleet):
-    """The disk is on storage that all hosts have."""
+    """The disk is on shared storage."""
     guest = Full("web", memory_mb=2 * WRITTEN)
     fleet.make("kvm1", guest)
     filled = "awk '/^Rss:/ {print int($2 / 1024)}' /proc/$(cat /run/libvirt/qemu/web.pid)/smaps_rollup"

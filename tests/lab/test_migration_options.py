@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How live moves are carried out: each option reaches QEMU, and a guest that cannot be moved in time ends as requested.
+"""The options of live moves: each option reaches QEMU, and a guest that cannot be moved in time
+ends as requested.
 
-The guest writes to its memory faster than it may be sent, so that without help no migration of it ends.
+The guest writes to its memory faster than the link sends, so without help no migration of it ends.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 
-#: A guest that writes to each page from 1 to 56 MiB over and over, until the power button is pressed; then it
-#: switches itself off. In protected mode: ACPI on (outw 0x602); for each page: inc [edi]; in ax, 0x600; test
-#: ah, 1; out 0x604 (soft off).
+#: A guest that writes to each page from 1 to 56 MiB repeatedly, until the power button is pressed;
+#: then it switches itself off. In protected mode: ACPI on (outw 0x602); for each page: inc [edi];
+#: in ax, 0x600; test ah, 1; out 0x604 (soft off).
 BUSY = (
     bytes.fromhex(
         "fa31c08ed8e4920c02e692660f0116747c0f20c00c010f22c0ea1e7c080066b810008ed866ba020666b8000166efbf00001000ff0781c7001000"
@@ -32,7 +33,8 @@ BUSY = (
     + b"\x55\xaa"
 )
 
-#: Too little for the busy guest, and 4 s to find that out (its 64 MiB count as 2 GiB).
+#: Too little bandwidth for the busy guest, and 4 s until the time limit (its 64 MiB count as 2
+#: GiB).
 SLOW = {"bandwidth_mib": 4, "timeout_per_gib": 2}
 LIMIT = 4
 
@@ -69,7 +71,7 @@ class Busy(Domain):
 
 
 class Mover:
-    """Moves off kvm1 to kvm2, and looks at them from outside."""
+    """Moves off kvm1 to kvm2, checked from outside."""
 
     def __init__(self, fleet):
         self.fleet = fleet
@@ -90,7 +92,7 @@ class Mover:
         return "-e", json.dumps({"moves": moves, "drover_migration": options, "result_file": str(self.result)})
 
     def start(self, domains, options):
-        """Start the playbook and return once QEMU is sending."""
+        """Start the playbook and return when QEMU sends."""
         run = self.fleet.start("migrate.yml", *self.words(domains, options))
         try:
             eventually(lambda: "Memory remaining" in self.job(domains[0].name), 60)
@@ -100,7 +102,7 @@ class Mover:
         return run
 
     def __call__(self, domain, options, destination="kvm2"):
-        """Move one; what became of it."""
+        """Move one; return the result."""
         self.fleet.playbook("migrate.yml", *self.words([domain], options, destination))
         return self.outcomes()[domain.name]
 
@@ -111,7 +113,7 @@ class Mover:
         return self.fleet.lab.host("kvm1").run(f"virsh domjobinfo {name}").stdout
 
     def qemu(self, name):
-        """What the QEMU at the source says of its migration: capabilities and parameters."""
+        """Return the migration capabilities and parameters of the QEMU at the source."""
         said = "".join(
             self.fleet.run("kvm1", f"virsh qemu-monitor-command {name} --hmp 'info {what}'")
             for what in ("migrate_capabilities", "migrate_parameters")
@@ -126,7 +128,7 @@ def mover(fleet):
 
 @pytest.fixture
 def busy(fleet):
-    """The busy guest, on kvm1, and the store knows it."""
+    """Return the busy guest on kvm1; the store knows it."""
     domain = Busy("busy")
     fleet.make("kvm1", domain)
     fleet.playbook("discover")
@@ -167,7 +169,7 @@ def test_options_reach_qemu(fleet, mover, busy, options, expected):
     before = fleet.booked()
     run = mover.start([busy], options)
     eventually(lambda: {key: mover.qemu("busy").get(key) for key in expected} == expected)
-    # Between the two QEMUs, or between the libvirts, which is to say over SSH.
+    # The data go between the two QEMUs, or between the libvirts over SSH.
     direct = len(re.findall(r":49\d{3}\s", fleet.run("kvm1", "ss -tn state established dst 10.99.0.12 || true")))
     assert direct == (0 if options.get("tunnelled") else direct)
     assert len(fleet.booked()) == 2  # the instance and its migration
@@ -200,7 +202,7 @@ def test_what_is_done_when_the_time_is_over(fleet, mover, busy, action, status, 
     assert fleet.settled() == {"busy": (where, "running")}
     reason = fleet.run(where, "virsh domstate --reason busy")
     assert ("migrat" if action in ("post_copy", "pause") else "booted" if action == "shutdown" else "running") in reason
-    # It is still the same guest, and heeds its power button.
+    # It is still the same guest, and obeys its power button.
     fleet.run(where, "virsh shutdown busy; for i in $(seq 100); do virsh domstate busy | grep -q off && exit 0; sleep 0.1; done; exit 1")
 
 
@@ -245,7 +247,8 @@ def test_tls_with_and_without_certificates(fleet, mover, busy):
 
 
 def test_a_run_goes_on_without_what_was_aborted(fleet, mover, busy):
-    """The other run holds the lease: it is told by the hypervisor, and writes down itself what became of it."""
+    """The other run holds the lease: the hypervisor reports the abort to it, and it records the
+    result itself."""
     others = [Domain("first", state="shutoff"), Domain("last", state="shutoff")]
     fleet.make("kvm1", *others)
     fleet.playbook("discover")
@@ -261,7 +264,7 @@ def test_a_run_goes_on_without_what_was_aborted(fleet, mover, busy):
     }, said
     assert fleet.settled() == {"busy": ("kvm1", "running"), "first": ("kvm2", "shutoff"), "last": ("kvm2", "shutoff")}
     assert fleet.booked()["busy"] == before
-    assert abort(fleet, "busy").returncode == 0  # twice is harmless
+    assert abort(fleet, "busy").returncode == 0  # a second call is harmless
 
 
 def test_what_a_killed_run_left_is_aborted(fleet, mover, busy):
@@ -272,7 +275,7 @@ def test_what_a_killed_run_left_is_aborted(fleet, mover, busy):
     assert "busy: kvm1 -> kvm2, cancelled" in done.stdout, done.stdout
     assert fleet.settled() == {"busy": ("kvm1", "running")} and fleet.booked() == before
     assert fleet.query("SELECT status FROM migrations") == [("cancelled",)]
-    # A later move of it is one of its own.
+    # A later move of it is independent.
     assert mover(busy, {"auto_converge": True, "timeout_per_gib": 2, "on_timeout": "pause"})["status"] == "completed"
 
 
@@ -295,7 +298,7 @@ def test_a_newer_libvirt_is_asked_for_before_anything_is_moved(fleet, mover, bus
         assert fleet.settled() == {"busy": ("kvm1", "running")}
 
 
-#: QEMU as a user without rights, as distributions run it.
+#: QEMU runs as a user without rights, as in distributions.
 UNPRIVILEGED = """
 set -e
 cp /etc/libvirt/qemu.conf /etc/libvirt/qemu.conf.before
@@ -311,7 +314,7 @@ chown -R root:root /var/lib/libvirt/qemu /var/cache/libvirt/qemu
 
 
 def test_post_copy_where_qemu_may_not_fetch_memory(fleet, mover):
-    """QEMU at the destination refuses before anything is sent; what to do about it is said."""
+    """QEMU at the destination refuses before any data are sent; the message gives the way out."""
     if fleet.run("kvm3", "cat /proc/sys/vm/unprivileged_userfaultfd").strip() != "0":
         pytest.skip("every user may use userfaultfd here")
     domain = Domain("plain", disks=0)
@@ -324,5 +327,5 @@ def test_post_copy_where_qemu_may_not_fetch_memory(fleet, mover):
         fleet.run("kvm3", PRIVILEGED)
     assert outcome["status"] == "failed" and "vm.unprivileged_userfaultfd=1" in outcome["message"], outcome
     assert fleet.settled() == {"plain": ("kvm1", "running")}
-    # Without it the move goes through.
+    # Without it the move succeeds.
     assert mover(domain, {}, destination="kvm3")["status"] == "completed"

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""drover.compute.migration_trust: hosts that do not know each other's SSH, until it has run; as new hosts are."""
+"""drover.compute.migration_trust: hosts do not know each other's SSH before its run, like new
+hosts."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 
-#: The key of the controller is still accepted. What an administrator wrote stays, in a file without a last end of line.
+#: The key of the controller is still accepted. An administrator's lines stay, in a file without a
+#: final end of line.
 STRANGERS = """set -e
 mkdir -p /root/kept && cp -a /root/.ssh /etc/ssh/ssh_known_hosts /root/kept/
 rm -f /root/.ssh/id_* /root/.ssh/known_hosts /etc/ssh/ssh_known_hosts
@@ -29,7 +31,7 @@ FILES = (
 
 @pytest.fixture
 def strangers(fleet):
-    """The fleet, of hosts whose SSH does not know the others."""
+    """Return a fleet with hosts that do not know each other's SSH."""
     fleet.everywhere(STRANGERS)
     yield fleet
     fleet.everywhere(BACK)
@@ -42,7 +44,7 @@ def test_from_strangers_to_a_live_migration(strangers):
     for host, others in {"kvm1": "kvm2, kvm3", "kvm2": "kvm3, kvm1", "kvm3": "kvm1, kvm2"}.items():
         assert f"{host} cannot reach {others}: no SSH key. Migrations from {host} to there will be refused; run the playbook" in seen, seen
 
-    # Nothing is changed in check mode, and what is found is shown.
+    # Check mode changes nothing and shows the differences.
     before = fleet.everywhere(FILES)
     done = fleet.playbook("migration_trust", "--check", "--diff")
     assert changed(done) > 0 and fleet.everywhere(FILES) == before
@@ -59,7 +61,7 @@ def test_from_strangers_to_a_live_migration(strangers):
         lines = fleet.run(host, "cat /root/.ssh/authorized_keys").splitlines()
         assert lines[0] == "# by hand" and len(lines) == 4 and all(line.startswith("restrict ssh-ed25519 ") for line in lines[2:])
 
-    # Again: nothing.
+    # A second run changes nothing.
     assert changed(fleet.playbook("migration_trust")) == 0 and fleet.everywhere(FILES) == files
     assert changed(fleet.playbook("migration_trust", "--check")) == 0
     assert "cannot reach" not in said(fleet.playbook("discover"))
@@ -68,7 +70,7 @@ def test_from_strangers_to_a_live_migration(strangers):
     ((host, state),) = fleet.settled().values()
     assert host != "kvm1" and state == "running"
 
-    # One that is forgotten is forgotten by the others, and found by discovery and by the check.
+    # The others forget a host that lost its keys; discovery and the check find that.
     fleet.run("kvm2", "sed -i '/kvm3/d' /root/.ssh/known_hosts")
     assert "kvm2 cannot reach kvm3: host key unknown. Migrations from kvm2 to there" in said(fleet.playbook("discover"))
     fleet.run("kvm3", "sed -i '/migration_trust:kvm1$/d' /root/.ssh/authorized_keys")
@@ -77,7 +79,8 @@ def test_from_strangers_to_a_live_migration(strangers):
     assert "kvm2 cannot reach kvm3: host key unknown or changed." in found
     assert changed(fleet.playbook("migration_trust")) == 2 and fleet.everywhere(FILES).keys() == files.keys()
 
-    # Away with one host, then with all. What an administrator wrote is still there, and so are the keys.
+    # Remove the lines of one host, then of all. An administrator's lines and the keys are still
+    # there.
     fleet.playbook("migration_trust", "-e", "drover_migration_trust_state=absent", "-e", "drover_host=kvm3")
     assert "kvm3" not in fleet.run("kvm1", "cat /root/.ssh/authorized_keys /root/.ssh/known_hosts")
     fleet.playbook("migration_trust", "-e", "drover_migration_trust_state=absent")
@@ -89,7 +92,7 @@ def test_from_strangers_to_a_live_migration(strangers):
 
 
 def test_keys_that_are_accepted_from_one_address_alone(strangers):
-    """A migration works with the option from=, and the key is of no use from another host."""
+    """A migration works with the option from=, and the key does not work from another host."""
     fleet = strangers
     addresses = {name: fleet.run(name, "hostname -I").split()[0] for name in fleet.hosts}
     wanted = "{{ {" + ", ".join(f"'{name}': '{address}'" for name, address in addresses.items()) + "}[inventory_hostname] }}"
@@ -108,7 +111,7 @@ def test_keys_that_are_accepted_from_one_address_alone(strangers):
     finally:
         fleet.run("kvm3", "rm /root/stolen")
     assert refused.rc == 1 and "Permission denied" in refused.stderr
-    # It gives no terminal.
+    # The account gives no terminal.
     assert (
         "PTY allocation request failed" in fleet.lab.host("kvm1").run("ssh -o BatchMode=yes -tt root@kvm2 tty < /dev/null || exit 1").stderr
     )

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host whose libvirt lacks a driver: it is named with its package, and only what needs it fails."""
+"""A host with a libvirt that lacks a driver: the driver is named with its package, and only an
+operation that needs it fails."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt.drivers im
 pytest_plugins = ["test_fleet"]
 pytestmark = pytest.mark.long
 
-#: The libvirtd of a host loads its drivers from here.
+#: The libvirtd of a host loads its drivers from this folder.
 FOLDER = "$(dirname $(find /usr/lib /usr/lib64 -name libvirt_driver_qemu.so | head -n 1))"
 HIDE = """set -e
 folder={folder}
@@ -31,7 +32,7 @@ virsh list
 SHOW = f"umount --lazy {FOLDER}; rm -rf /run/drivers; service libvirtd restart && virsh list"
 
 UUID = "00000000-0000-4000-8000-00000000000{}"
-#: What a guest has that needs a driver.
+#: Devices of a guest that need a driver.
 DEVICES = {
     "network": "<interface type='network'><source network='lan'/></interface>",
     "nwfilter": "<interface type='ethernet'><filterref filter='own'/></interface>",
@@ -39,7 +40,7 @@ DEVICES = {
     "<source protocol='rbd' name='vms/web'><host name='192.0.2.1'/></source><target dev='vda'/></disk>",
     "storage": f"<disk type='file'><driver name='qemu' type='qcow2'/><source file='{LOCAL}/needs.qcow2'/><target dev='vda'/></disk>",
 }
-#: What the other hosts have of it.
+#: The resources for them on the other hosts.
 THERE = {
     "network": "echo \"<network><name>lan</name><forward mode='bridge'/><bridge name='lo'/></network>\" > /run/x && virsh net-define /run/x",
     "nwfilter": "echo \"<filter name='own'/>\" > /run/x && virsh nwfilter-define /run/x",
@@ -52,7 +53,7 @@ GONE = "virsh net-destroy lan; virsh net-undefine lan; virsh nwfilter-undefine o
 
 @contextlib.contextmanager
 def without(fleet, host, driver):
-    """A host whose libvirtd has been restarted without a driver."""
+    """Restart the libvirtd of a host without a driver."""
     fleet.run(host, HIDE.format(folder=FOLDER, driver=driver))
     try:
         yield
@@ -61,7 +62,7 @@ def without(fleet, host, driver):
 
 
 def package(driver):
-    """The package of the machine whose libvirt the lab's hosts run."""
+    """Return the package of the machine with the libvirt of the lab's hosts."""
     if system.names() & {"debian", "ubuntu"}:
         changelog = pathlib.Path("/usr/share/doc/libvirt-daemon-driver-storage")
         return f"libvirt-daemon-driver-{driver}" if changelog.exists() else "libvirt-daemon"
@@ -82,11 +83,11 @@ def test_all_that_does_not_need_it_works(fleet, driver):
             ]
         )
         assert fleet.settled() == {f"web-{host}": (host, "running") for host in fleet.hosts}
-        # Its guest leaves, be its disk local, and it is emptied in the end.
+        # Its guest leaves, even with a local disk, and the host is empty at the end.
         fleet.drain("kvm2")
         assert "kvm2" not in {host for host, _state in fleet.settled().values()}
         fleet.playbook("undrain", "-e", "drover_host=kvm2")
-        # Guests of others find a way round it, or go there.
+        # Guests of other hosts avoid the host, or go there.
         fleet.drain("kvm1")
         places = fleet.settled()
         assert "kvm1" not in {host for host, _state in places.values()}

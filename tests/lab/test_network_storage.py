@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Guests with a disk that exists on a real storage server: it is never made, copied or removed, and counts once or not at all."""
+"""Guests with a disk that exists on a real storage server: it is never made, copied or removed, and
+counts once or not at all."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ pytestmark = [pytest.mark.long]
 pytest_plugins = ["test_fleet"]
 
 SERVERS = {"iscsi": iscsi.Target, "nbd": nbd.Server, "gluster": gluster.Volume, "nfs": nfs.Server}
-#: NBD has no pool of libvirt, and NFS only by a mount of the kernel.
+#: libvirt has no pool for NBD, and a pool for NFS only through a mount of the kernel.
 COUNTED = ("iscsi", "gluster")
 
 
 class OnServer:
-    """A fleet whose hosts reach a storage server."""
+    """A fleet with access to a storage server."""
 
     def __init__(self, fleet, name):
         self.fleet, self.name, self.server = fleet, name, SERVERS[name](fleet.lab.layout)
@@ -40,12 +41,12 @@ class OnServer:
         return self.fleet.place([{"name": name, "memory_mb": 64, "disks": list(disks)}], check=check, **self.variables)
 
     def disk(self, image, counted=True):
-        """The disk of a definition that is an image of the server."""
+        """Return the disk of a definition that is an image of the server."""
         pool = {"pool": self.name, "size_gb": 1} if counted and self.name in COUNTED else {}
         return {"source": self.server.source(image), **pool}
 
     def seen(self):
-        """The images as the server has them: name, which file, size, and bytes that are written."""
+        """Return the images as the server has them: name, file, size, and written bytes."""
         found = {}
         for name in self.server.images():
             status = self.server.file(name).stat()
@@ -53,11 +54,11 @@ class OnServer:
         return found
 
     def files_of_hosts(self):
-        """What is in the folders of instances of all hosts."""
+        """Return the content of the folders of instances of all hosts."""
         return [self.fleet.run(host, f"ls {LOCAL} {SHARED}") for host in self.fleet.hosts]
 
     def counted(self):
-        """GiB that instances hold of the pool; None where there is no such pool."""
+        """Return the GiB of the pool that instances hold; None without such a pool."""
         rows = self.fleet.query(
             "SELECT i.used FROM inventories i JOIN resource_providers p ON p.id = i.provider_id WHERE p.name = :name",
             name=f"pool/{self.name}",
@@ -89,7 +90,8 @@ def on_server(server, fleet):
 
 
 def test_the_whole_life_of_an_instance_with_a_disk_that_exists(on_server):
-    """Placed, moved live, drained, evacuated and deleted; nothing of the disk is copied, made or removed."""
+    """The guest is placed, moved live, drained, evacuated and deleted; its disk is not copied, made
+    or removed."""
     fleet = on_server.fleet
     on_server.server.make("data", 1)
     on_server.server.make("somebodys", 1)
@@ -174,7 +176,7 @@ def test_the_destination_must_have_the_secret(on_server):
     done = on_server.playbook("drain", check=False, drover_host=host)
     assert fleet.settled()["db"] == (host, "running") and f"the secret {iscsi.SECRET}" in said(done), said(done)
 
-    # Nor is anything built where it is missing.
+    # Without the image nothing is built either.
     fleet.everywhere(f"virsh secret-undefine {iscsi.SECRET}; true")
     on_server.server.make("more", 1)
     done = on_server.place(on_server.disk("more", counted=False), name="other", check=False)
@@ -182,7 +184,8 @@ def test_the_destination_must_have_the_secret(on_server):
 
 
 def test_a_disk_on_nfs_without_an_identity(on_server):
-    """QEMU is root in the lab, whom the server takes as nobody: the guest starts where everybody may write, also once its host has died."""
+    """QEMU is root in the lab, and the server gives root no rights: the guest starts only with an
+    image that every user may write, also after the death of its host."""
     if on_server.name != "nfs":
         pytest.skip("only NFS has identities")
     fleet = on_server.fleet
@@ -203,7 +206,8 @@ def test_a_disk_on_nfs_without_an_identity(on_server):
 
 
 def test_files_on_a_mounted_volume_of_gluster(on_server):
-    """Made by a definition in the pool that is the volume mounted with FUSE, moved live, evacuated, and removed."""
+    """The disk is made by a definition in the pool on the FUSE mount, moved live, evacuated, and
+    removed."""
     if on_server.name != "gluster":
         pytest.skip("only Gluster is mounted by the hosts")
     fleet = on_server.fleet
@@ -234,7 +238,8 @@ def test_files_on_a_mounted_volume_of_gluster(on_server):
 
 
 def test_a_disk_that_is_a_volume_of_a_pool(on_server):
-    """Made by hand, as ``<disk type='volume'>``: counted on its pool, moved live, evacuated to a pool of the same origin, and its image is kept."""
+    """The disk is made by hand, as ``<disk type='volume'>``: it counts on its pool, moves live, is
+    evacuated to a pool of the same origin, and its image is kept."""
     if on_server.name not in COUNTED:
         pytest.skip("it has no pool of libvirt")
     fleet = on_server.fleet
@@ -247,7 +252,7 @@ def test_a_disk_that_is_a_volume_of_a_pool(on_server):
     fleet.run("kvm1", f"virsh define /dev/stdin <<'END'\n{xml}\nEND")
     started = fleet.run("kvm1", "virsh start web 2>&1; true")
     if on_server.name == "gluster":
-        # What docs/support.md says of it.
+        # docs/support.md has the same statement.
         assert "isn't yet supported" in started, started
         return
     assert "started" in started, started
@@ -263,7 +268,7 @@ def test_a_disk_that_is_a_volume_of_a_pool(on_server):
     fleet.lab.command("kill", host)
     fleet.playbook("discover", "-e", json.dumps(on_server.variables), "--limit", f"{host},localhost", check=False)
     others = [each for each in fleet.hosts if each != host]
-    # A pool of that name that comes from elsewhere is another one.
+    # A pool of that name with another origin is another pool.
     elsewhere = [
         "virsh pool-dumpxml iscsi > /root/iscsi.xml && virsh pool-destroy iscsi && virsh pool-undefine iscsi",
         f"sed s/{SWITCH_ADDRESS}/192.0.2.77/ /root/iscsi.xml > /root/other.xml && virsh pool-define /root/other.xml",

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fleet that is being upgraded: the QEMU of kvm3 is newer than those of kvm1 and kvm2, and has machine types that they have not."""
+"""A fleet during an upgrade: the QEMU of kvm3 is newer than the QEMU of kvm1 and kvm2, and has
+machine types that they do not have."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory):
-    """A lab of this file alone."""
+    """Yield a lab for this file alone."""
     try:
         lab_layout.newer_qemu()
     except lab_layout.NoLabHere as problem:
@@ -49,7 +50,7 @@ def fleet(mixed, tmp_path):
 
 @pytest.fixture
 def newest(fleet):
-    """A machine type that kvm3 alone has."""
+    """Return a machine type that only kvm3 has."""
     machines = fleet.everywhere("virsh capabilities | grep -o 'pc-q35-[0-9.]*<' | tr -d '<' | sort -Vu")
     found = [name for name in machines["kvm3"].split() if name not in machines["kvm1"].split() + machines["kvm2"].split()]
     assert found and machines["kvm1"] == machines["kvm2"], machines
@@ -76,14 +77,15 @@ def test_a_drain_moves_guests_to_the_newer_qemu_and_none_back(fleet):
         fleet.playbook("instance_migrate", "-e", f"drover_instance={name}", "-e", "drover_destination=kvm3")
     assert fleet.settled() == {"web": ("kvm3", "running"), "off": ("kvm3", "shutoff")}
     assert machine(fleet, "kvm3", "web") == old
-    # Nova refuses the same.
+    # Nova has the same refusal.
     refused = fleet.drain("kvm3", check=False)
     assert refused.returncode != 0 and "the destination's hypervisor is older (7." in said(refused), said(refused)
     assert fleet.settled() == {"web": ("kvm3", "running"), "off": ("kvm3", "shutoff")}
 
 
 def test_a_drain_to_the_newer_qemu_and_a_deletion_there(fleet, newest):
-    """What was drained keeps its machine type; it is deleted there, and so is one that the newer QEMU alone can run."""
+    """A drained guest keeps its machine type. It is deleted there, and so is a guest that only the
+    newer QEMU can run."""
     fleet.place([{"name": "web", "memory_mb": 64, "disks": [{"size_gb": 1}], **on("kvm1")}, newer("new", newest)])
     fleet.make("kvm1", Domain("off", state="shutoff"))
     fleet.playbook("discover", "-e", json.dumps(SHARED_POOL))
@@ -137,7 +139,7 @@ def test_an_evacuation_starts_what_the_older_hosts_can_run_and_names_the_rest(fl
 
 
 def cpu(fleet, host, name):
-    """The CPU that a domain was defined with: model, features."""
+    """Return the CPU in the definition of a domain: model, features."""
     root = ET.fromstring(fleet.run(host, f"virsh dumpxml --inactive {name}")).find("cpu")
     return root.get("mode"), root.findtext("model"), {each.get("name"): each.get("policy") for each in root.findall("feature")}
 
@@ -149,7 +151,7 @@ def test_the_cpu_of_the_fleet_is_one_that_all_hosts_run(fleet, tmp_path):
     def guest(name, host):
         return newer(name, alike, cpu="fleet", **on(host))
 
-    # The store knows the newest host alone.
+    # The store knows only the newest host.
     alone = Fleet(fleet.lab, tmp_path, f"sqlite:///{tmp_path / 'alone.db'}")
     alone.playbook("discover", "--limit", "kvm3,localhost", "-e", json.dumps(SHARED_POOL))
     alone.place([guest("one", "kvm3")], "-e", "drover_place_force=unread_hosts")
@@ -168,7 +170,7 @@ def test_the_cpu_of_the_fleet_is_one_that_all_hosts_run(fleet, tmp_path):
     assert cpu(alone, "kvm1", "two") == cpu(alone, "kvm3", "three") != cpu(alone, "kvm3", "one"), said(done)
     mode, model, features = cpu(alone, "kvm1", "two")
     assert mode == "custom" and model and features
-    # One that is there keeps its CPU, and a comparison says that it is another one.
+    # An existing guest keeps its CPU, and a comparison reports that it differs.
     again = alone.place([guest("one", "kvm3"), guest("two", "kvm1"), guest("three", "kvm3")], "--check", "--diff")
     assert "one: cpu custom" in said(again) and "two: cpu" not in said(again), said(again)
     alone.playbook("instance_migrate", "-e", "drover_instance=two", "-e", "drover_destination=kvm3")

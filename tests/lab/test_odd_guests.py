@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Guests of which there are few: the drain of their host moves them with all that they are, or says why it does not.
+"""Rare guests: the drain of their host moves them completely, or gives the reason why it does not.
 
-Paused ones, those with an internal snapshot and saved ones that nobody starts are in test_drain.py, those with clones in
-test_storage_safety.py, odd names in test_odd_names.py.
+test_drain.py has paused guests, guests with an internal snapshot and saved guests that are not
+started; test_storage_safety.py has guests with clones, test_odd_names.py has odd names.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ FOLDER = "<filesystem type='mount' accessmode='mapped'><source dir='/root'/><tar
 
 
 def content(fleet, host, path, byte):
-    """Whether the first 64 KiB of a disk, with all that is behind it, are that byte."""
+    """Return True if the first 64 KiB of a disk, with its backing files, have that byte."""
     text = fleet.run(host, f"qemu-io -U -r -f qcow2 -c 'read -P {byte} 0 64k' {path}")
     return "read 65536/65536" in text and "verification failed" not in text
 
 
 def chain(base, top, byte):
-    """Make an image over another one, in which the content is."""
+    """Return the commands for an image over another one with the content."""
     return (
         f"qemu-img create -q -f qcow2 {base} 8M",
         f"qemu-io -f qcow2 -c 'write -q -P {byte} 0 64k' {base}",
@@ -41,19 +41,20 @@ def chain(base, top, byte):
 
 
 def boots(fleet, host):
-    """When each guest of a host began to run: another number says that it was started anew."""
+    """Return the start time of each running guest of a host: another number means a new start."""
     return fleet.run(host, "for n in $(virsh list --name); do echo $n $(cat /run/libvirt/qemu/$n.pid); done")
 
 
 def create(fleet, host, name):
-    """A transient domain that runs."""
+    """Start a transient domain."""
     images(fleet, host, f"qemu-img create -q -f qcow2 {SHARED}/{name}.qcow2 8M")
     text = XML.format(name=name, uuid=uuid.uuid4(), devices=disk(f"{SHARED}/{name}.qcow2"), os="")
     fleet.run(host, f"virsh create /dev/stdin <<'END'\n{text}\nEND")
 
 
 def test_moved_with_all_that_they_are(fleet):
-    """Transient, over a local chain, over an external snapshot that libvirt knows nothing of, with CD-ROM drives."""
+    """The guests are transient, have a local chain, have an external snapshot that libvirt does not
+    know, and have CD-ROM drives."""
     medium, base, top = f"{LOCAL}/debian.iso", f"{LOCAL}/golden.qcow2", f"{LOCAL}/chained.qcow2"
     images(
         fleet,
@@ -78,8 +79,8 @@ def test_moved_with_all_that_they_are(fleet):
     assert {name: state for name, (dummy, state) in where.items()} == dict.fromkeys(before, "running"), said(done)
     assert "kvm1" not in {host for host, dummy in where.values()}
     after = {each["name"]: each for domains in fleet.look().values() for each in domains}
-    assert after == before  # the same uuids, disks, media; what was transient is
-    # Its copy needs no base any more, and whose else the base is nobody knows: it stays.
+    assert after == before  # the same uuids, disks, media; a transient guest stays transient
+    # Its copy needs no base, and the other users of the base are not known: it stays.
     assert fleet.files(SHARED) == files and sorted(fleet.files(LOCAL, "kvm1")) == ["debian.iso", "golden.qcow2"]
     host = where["chained"][0]
     assert content(fleet, host, top, 5) and content(fleet, where["external"][0], f"{SHARED}/external.one", 6)
@@ -87,7 +88,8 @@ def test_moved_with_all_that_they_are(fleet):
 
 
 def test_transient_ones_evacuated_and_deleted(fleet):
-    """What libvirt of its host would have forgotten is started elsewhere, and is persistent there. Each is deleted, with its disk."""
+    """A guest that libvirt of its host would have forgotten starts on another host, and is
+    persistent there. Each is deleted, with its disk."""
     for host, name in (("kvm1", "lost"), ("kvm2", "fleeting")):
         create(fleet, host, name)
     discover(fleet)
@@ -108,7 +110,8 @@ def test_transient_ones_evacuated_and_deleted(fleet):
 
 
 def test_refused_and_nothing_of_them_is_lost(fleet):
-    """With a folder of the host (9p), with an external snapshot that libvirt keeps a record of, and a saved one."""
+    """The guests have a folder of the host (9p), an external snapshot with a record of libvirt, and
+    a saved state."""
     for name in ("folder", "recorded", "saved"):
         images(fleet, "kvm1", f"qemu-img create -q -f qcow2 {LOCAL}/{name}.qcow2 8M")
         define(fleet, "kvm1", name, disk(f"{LOCAL}/{name}.qcow2") + (FOLDER if name == "folder" else ""), start=True)
@@ -139,7 +142,7 @@ def test_refused_and_nothing_of_them_is_lost(fleet):
     }
     assert "disabled but not in maintenance" in said(done) and fleet.files(LOCAL, "kvm1") == files
     assert set(boots(fleet, "kvm1").splitlines()) < set(running.splitlines())
-    # The saved one goes on where it was saved.
+    # The saved guest continues from its saved state.
     fleet.run("kvm1", "virsh start saved")
     assert fleet.run("kvm1", "virsh domstate --reason saved").split() == ["running", "(restored)"]
     assert fleet.run("kvm1", "virsh snapshot-list recorded --name").split() == ["one"]

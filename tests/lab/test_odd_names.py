@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names that look like something else: a guest's like a file of others, a host's own like that of another host."""
+"""Misleading names: a guest with a name like another guest's file, a host with a name like another
+host's."""
 
 from __future__ import annotations
 
@@ -16,23 +17,24 @@ pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 
-#: What each host calls itself; two of them as the inventory calls another one.
+#: Each host's own name; two of them have the inventory name of another host.
 OWN_NAMES = {"kvm1": "rack7-node3", "kvm2": "kvm3", "kvm3": "kvm2"}
 
 
 def image(path, byte):
-    """Make an image whose content tells it from others."""
+    """Make an image with content that differs from the others."""
     return f"qemu-img create -q -f qcow2 {path} 8M && qemu-io -f qcow2 -c 'write -q -P {byte} 0 64k' {path}"
 
 
 def has(fleet, host, path, byte):
-    """Whether an image has that content."""
+    """Return True if an image has that content."""
     text = fleet.run(host, f"qemu-io -U -r -f qcow2 -c 'read -P {byte} 0 64k' {path}")
     return "read 65536/65536" in text and "verification failed" not in text
 
 
 def test_guests_that_are_named_like_files_of_others(fleet):
-    """x, while other hosts' guests have x.qcow2, and win, beside a library with virtio-win.iso: moved, then deleted."""
+    """The guest x moves and is deleted, beside guests x.qcow2 and win on other hosts, and a library
+    with virtio-win.iso."""
     own, shared, library = f"{LOCAL}/x.qcow2", f"{SHARED}/x.qcow2", f"{LOCAL}/virtio-win.iso"
     images(fleet, "kvm1", image(own, 1), image(shared, 3), image(f"{LOCAL}/win.qcow2", 4), f"echo drivers > {library}")
     images(fleet, "kvm2", image(own, 2))
@@ -44,9 +46,9 @@ def test_guests_that_are_named_like_files_of_others(fleet):
 
     done = fleet.drain("kvm1")
     where = fleet.settled()
-    # On kvm2 its disk would lie where near's is.
+    # On kvm2 its disk would have the path of near's disk.
     assert where["x"] == ("kvm3", "running") and where["win"][0] != "kvm1" and where["win"][1] == "running"
-    # That near uses this very file cannot be ruled out: it stays, and is named.
+    # near may use this very file: it stays, and is named.
     assert f"{own} (a domain of another hypervisor uses it)" in said(done)
     assert fleet.files(LOCAL, "kvm1") == ["virtio-win.iso", "x.qcow2"] and fleet.run("kvm1", f"cat {library}") == "drivers\n"
     assert has(fleet, "kvm3", own, 1) and has(fleet, where["win"][0], f"{LOCAL}/win.qcow2", 4)
@@ -67,7 +69,7 @@ def test_guests_that_are_named_like_files_of_others(fleet):
 
 @contextlib.contextmanager
 def own_names(fleet):
-    """Each host has another name of its own than in the inventory, and its libvirt knows itself by that one."""
+    """Give each host another name than in the inventory; its libvirt uses that name."""
 
     def call(names):
         for host, name in names.items():
@@ -81,7 +83,8 @@ def own_names(fleet):
 
 
 def test_hosts_that_call_themselves_by_other_names(empty_fleet):
-    """The inventory's name is where a host is reached; that another host calls itself so changes nothing."""
+    """The inventory's name gives the address of a host; another host with that name as its own
+    changes nothing."""
     fleet = empty_fleet
     with own_names(fleet):
         assert {host: fleet.run(host, "virsh hostname").strip() for host in OWN_NAMES} == OWN_NAMES
@@ -99,7 +102,7 @@ def test_hosts_that_call_themselves_by_other_names(empty_fleet):
             "there": "shutoff",
         }
         assert fleet.files(LOCAL, "kvm1") == [] and fleet.files(LOCAL, where["local"][0]) == ["local-0.qcow2"]
-        # Into the two whose names are each other's, and back out of one of them.
+        # The guest moves to the two hosts that have each other's names, and back from one of them.
         fleet.playbook("undrain", "-e", "drover_host=kvm1")
         fleet.drain("kvm3")
         where = fleet.settled()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts whose libvirtd speaks German: nothing may depend on its words."""
+"""Hosts with a libvirtd that speaks German: no decision may depend on its messages."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ START = "kill -9 $(cat /run/libvirtd.pid); sleep 1; rm -f /run/libvirtd.pid; {} 
 
 @pytest.fixture
 def german(fleet):
-    """The fleet, with libvirtd in German everywhere."""
+    """Return the fleet, with libvirtd in German on all hosts."""
     if not TRANSLATIONS.exists() or not pathlib.Path("/usr/share/i18n/locales/de_DE").exists():
         pytest.skip("the machine has no translations of libvirt: Debian's packages libvirt-l10n and locales")
     locale = f"mkdir -p {LOCALES}; [ -d {LOCALES}/de_DE.UTF-8 ] || localedef -i de_DE -f UTF-8 {LOCALES}/de_DE.UTF-8"
     try:
         for host in fleet.hosts:
             fleet.run(host, f"{locale}; {START.format(f'env LOCPATH={LOCALES} LANG=de_DE.UTF-8 LANGUAGE=de')}")
-            # The words of libvirtd, and not of virsh.
+            # The messages come from libvirtd, and not from virsh.
             assert "Pool" in (words := fleet.run(host, "virsh vol-list nothing 2>&1 || :")) and "gefunden" in words, words
         yield fleet
     finally:
@@ -43,7 +43,8 @@ def german(fleet):
 
 
 def test_f06_six_threads_on_a_temporary_pool(german):
-    """Six moves want the same folder at the same moment: each makes the temporary pool, uses it and removes it."""
+    """Six moves need the same folder at the same moment: each makes the temporary pool, uses it and
+    removes it."""
     fleet, folder, problems = german, f"{LOCAL}/six", []
     fleet.run("kvm2", f"mkdir -p {folder}")
     program = fleet.folder / "ssh"

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab runs the Ansible of the environment that runs the tests, and a deprecation warning fails a test."""
+"""The lab uses the Ansible of the environment that runs the tests, and a deprecation warning fails
+a test."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host that nobody reaches but whose guests still write by iSCSI: the operator's own tasks shut it out, those of docs/storage-fence.md as they stand."""
+"""A host that the controller does not reach, with guests that still write by iSCSI: the operator's
+own tasks cut it off. They are the tasks of docs/storage-fence.md, unchanged."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ SOCKET = "TGT_IPC_SOCKET"
 
 
 class OnTarget:
-    """A fleet whose hosts reach an iSCSI target, and the file with the tasks of its fence."""
+    """A fleet with access to an iSCSI target, and the file with the tasks of its fence."""
 
     def __init__(self, fleet, tasks):
         self.fleet, self.target, self.tasks = fleet, iscsi.Target(fleet.lab.layout), tasks
@@ -48,7 +49,7 @@ class OnTarget:
         return self.fleet.playbook(name, "-e", json.dumps({**self.variables, **variables}), check=check)
 
     def fence(self, tasks=None):
-        """The variables of the inventory in docs/storage-fence.md."""
+        """Return the variables of the inventory in docs/storage-fence.md."""
         return {
             "drover_host": "kvm1",
             "drover_storage_fence": os.fspath(tasks or self.tasks),
@@ -61,22 +62,24 @@ class OnTarget:
         return {"source": self.target.source(image)}
 
     def content(self, image):
-        """The first 64 KiB of an image."""
+        """Return the first 64 KiB of an image."""
         with open(self.target.file(image), "rb") as file:
             return file.read(65536)
 
     def connected(self):
-        """The addresses that have a connection to the target."""
+        """Return the addresses with a connection to the target."""
         return re.findall(r"IP Address: (\S+)", self.target.admin("--op", "show", "--mode", "target"))
 
 
 def is_written(on_target, pattern):
-    """Tell whether the image of web has the pattern of a write. The target writes it soon after QEMU has begun."""
+    """Return True if the image of web has the pattern of a write. The target writes it soon after
+    QEMU has begun."""
     return on_target.content("web-root") == bytes([pattern]) * 65536
 
 
 def write(inside, name, pattern):
-    """Write as the guest would. Without its storage QEMU waits without an end, and nobody waits for QEMU."""
+    """Write as the guest would. Without its storage QEMU waits without an end, and the test does
+    not wait for QEMU."""
     block = f'qemu-io -d /machine/peripheral/ua-drover-attached-source-vda/virtio-backend "write -P {pattern} 0 64k"'
     with contextlib.suppress(subprocess.TimeoutExpired):
         inside.run("timeout", "--signal=KILL", "5", "virsh", "qemu-monitor-command", name, "--hmp", block, check=False)
@@ -108,7 +111,7 @@ def on_target(server, fleet, tmp_path, monkeypatch):
     fleet.lab.command("start", "kvm1")
     fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
     with contextlib.suppress(LabError):
-        # After a test that failed half-way it is not let in.
+        # After a test that failed half-way the host is still cut off.
         found.target.admin("--op", "bind", "--mode", "target", "--tid", "1", "-I", fleet.lab.layout.host("kvm1").address)
     storage.up(fleet.lab.layout, ["iscsi"])
 
@@ -133,10 +136,10 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_target):
         inside.run("ip", *rule.split())
     fleet.playbook("discover", "-e", json.dumps(on_target.variables), "--limit", "kvm1,localhost", check=False)
     write(inside, "web", 2)
-    # Its guest writes on.
+    # Its guest still writes.
     eventually(lambda: is_written(on_target, 2))
 
-    # Tasks that do not verify prove nothing, whatever they say while they cut.
+    # Tasks that do not verify prove nothing, for any output of the cut.
     whole = on_target.tasks.read_text()
     for text, sentence in (
         ("- ansible.builtin.meta: noop\n", "cut off from no disk"),
@@ -153,7 +156,7 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_target):
         assert fleet.where(["kvm2", "kvm3"]) == {}, text
     on_target.tasks.write_text(whole)
 
-    # A run that dies after the cut has started nothing, and the next one cuts and verifies anew.
+    # A run that dies after the cut has started nothing, and the next run cuts and verifies again.
     run = fleet.start("evacuate", "-e", json.dumps({**on_target.variables, **on_target.fence()}))
     run.until("kvm1 is cut off from its storage: iscsi:")
     run.kill()
@@ -180,7 +183,7 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_target):
     time.sleep(3)
     assert is_written(on_target, 4)
 
-    # It stays shut out too while it cannot be let in.
+    # The host stays cut off while the lift fails.
     inside.run("virsh", "destroy", "web")
     on_target.playbook("discover")
     on_target.tasks.write_text("- ansible.builtin.fail: {msg: the filer is down}\n  when: evacuate_fence_action == 'lift'\n")
@@ -192,6 +195,6 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_target):
     assert "kvm1 has its storage again" in said(done), said(done)
     assert address in target.admin("--op", "show", "--mode", "target")
     assert fleet.where()["web"] == (there, "running") and is_written(on_target, 4)
-    # It is a destination again.
+    # The host is a destination again.
     on_target.playbook("drain", drover_host=there)
     assert fleet.settled()["web"][0] != there

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What people do by hand to pinned guests whose resize is open: no guest is lost, and what is wrong is named."""
+"""Changes by hand to pinned guests with an open resize: no guest is lost, and errors are named."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def small(fleet):
-    """A pinned guest on kvm1."""
+    """Make a pinned guest on kvm1."""
     fleet.playbook("discover", *variables(SETS))
     fleet.place([{**guest("small"), "requested_destination": {"host": "kvm1"}}], **SETS)
     return fleet
@@ -26,14 +26,14 @@ def resize(fleet, **more):
 
 @pytest.mark.parametrize("host", ["kvm1", "kvm2"])
 def test_undefined_while_it_runs(small, host):
-    """It would be gone with its shutdown."""
+    """The guest would disappear with its shutdown."""
     size = {"drover_memory_mb": 128} if host == "kvm1" else {"drover_vcpus": 2, "drover_destination": "kvm2"}
     small.playbook("instance_resize", *resize(small, **size))
     xml = small.run(host, "virsh dumpxml small --inactive > /srv/shared/small.xml; virsh undefine small")
     assert "undefined" in xml
     said = small.refused("instance_resize", *resize(small, drover_resize="revert"))
     assert "small" in said and small.where()["small"] == (host, "running"), said
-    # Its size can be kept; it has none for a next start.
+    # Its size can stay; it has no size for a next start.
     done = small.playbook("instance_resize", *resize(small, drover_resize="confirm"), check=False)
     print(done.stdout)
     assert "Traceback" not in done.stdout and small.where()["small"] == (host, "running")
@@ -52,14 +52,14 @@ def test_pinned_to_the_cpu_of_another_while_it_is_cut_off(small, ending):
     cut_off(small, drover_vcpus=2)
     small.playbook("discover", *variables(SETS))
     small.place([{**guest("other"), "requested_destination": {"host": "kvm1"}}], **SETS)
-    # As a destination's pins would be.
+    # The pins are like the pins of a destination.
     small.run("kvm1", "virsh vcpupin small 0 1 --config; virsh emulatorpin small 1 --config")
     small.playbook("discover", *variables(SETS))
     assert pins(small, "other") == ("kvm1", "1", "1")
     done = small.playbook("audit", *variables(SETS), check=False)
     assert "pins_unclaimed" in done.stdout and "CPU 1 is claimed for other" in done.stdout
     if ending == "back":
-        # Not to go on, but undone.
+        # The resize does not continue; it is undone.
         small.run("kvm1", "virsh vcpupin small 0 0 --config; virsh emulatorpin small 0 --config; virsh start small")
         small.playbook("discover", *variables(SETS))
         small.playbook("audit", *variables(SETS))

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pinned guests, one with huge pages, on the real libvirt: their CPUs in the running domain, before and after moves, as virsh tells them.
+"""Pinned guests, one with huge pages, on the real libvirt: their CPUs in the running domain, before
+and after moves, as virsh reports them.
 
 All hosts of the lab are on this machine, so they have the same two CPUs and share its huge pages.
 """
@@ -21,14 +22,13 @@ pytestmark = pytest.mark.long
 
 PAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
 PAGE_KB = 2048
-#: For both guests, and for one of them twice while it moves.
+#: Pages for both guests, and a second time for a guest that moves.
 ENOUGH = 128
 
-#: The first two CPUs are for pinned guests alone.
-#: kvm2 reserves a CPU by the other way of sharing them.
+#: The first two CPUs are only for pinned guests. kvm2 reserves a CPU by the other option.
 SETS = {"drover_cpu_dedicated_set": "0-1", "drover_reserved_host_cpus": 0, "drover_instances_path": "/srv/shared/instances"}
 
-#: A guest without a system does not heed the power button.
+#: A guest without a system ignores the power button.
 OFF = {"drover_instance": "small", "drover_instance_timeout": 1, "drover_instance_force": True, **SETS}
 
 MOUNT = "mkdir -p /run/hugepages && mount -t hugetlbfs hugetlbfs /run/hugepages && service libvirtd restart"
@@ -37,7 +37,7 @@ UNMOUNT = "umount /run/hugepages && service libvirtd restart"
 
 @pytest.fixture
 def pages(fleet):
-    """Huge pages of the machine, which its hosts can use, for the length of a test."""
+    """Yield huge pages of the machine, which its hosts can use, for the length of a test."""
     before = PAGES.read_text()
     PAGES.write_text(str(int(before) + ENOUGH))
     try:
@@ -61,7 +61,7 @@ def guest(name, **extra_specs):
 
 
 def pins(fleet, name):
-    """(host, CPU of vCPU 0 now, the same at the next start), as virsh says them."""
+    """Return (host, CPU of vCPU 0 now, the same at the next start), as virsh reports them."""
     host, state = fleet.where()[name]
     assert state == "running"
     found = [re.search(r"^ *0 +(\S+)", fleet.run(host, f"virsh vcpupin {name} {flag}"), re.MULTILINE)[1] for flag in ("--live", "--config")]
@@ -69,7 +69,7 @@ def pins(fleet, name):
 
 
 def affinity(fleet, name):
-    """The CPUs on which the threads of a guest's vCPU may run, as the kernel says them."""
+    """Return the CPUs for the threads of a guest's vCPU, as the kernel reports them."""
     host = fleet.where()[name][0]
     script = (
         f"pid=$(cat /run/libvirt/qemu/{name}.pid); "
@@ -79,7 +79,7 @@ def affinity(fleet, name):
 
 
 def definitions(fleet, name):
-    """The running domain and its definition."""
+    """Return the running domain and its definition."""
     host = fleet.where()[name][0]
     return [ET.fromstring(fleet.run(host, f"virsh dumpxml {name} {flag}")) for flag in ("", "--inactive")]
 
@@ -97,7 +97,7 @@ def test_two_pinned_guests_move_live_to_other_cpus(fleet, pages):
     assert sorted(before.values()) == [("kvm1", "0", "0"), ("kvm1", "1", "1")]
     assert {name: affinity(fleet, name) for name in before} == {name: cpu for name, (_host, cpu, _next) in before.items()}
 
-    # The one on CPU 1 gets CPU 0 there, so that the other one has to take CPU 1.
+    # The guest on CPU 1 gets CPU 0 there, so the other one must take CPU 1.
     for name in sorted(before, key=lambda each: before[each][1], reverse=True):
         fleet.playbook("instance_migrate", *variables({"drover_instance": name, "drover_destination": "kvm2", **SETS}))
     after = {name: pins(fleet, name) for name in before}
@@ -113,11 +113,11 @@ def test_two_pinned_guests_move_live_to_other_cpus(fleet, pages):
         assert root.find("cputune/emulatorpin").get("cpuset") == after["large"][1]
     for root in definitions(fleet, "small"):
         assert root.find("memoryBacking") is None and root.find("cpu/numa/cell").get("memAccess") is None
-    # The guest has its pages of the host.
+    # The guest has its huge pages of the host.
     taken = "grep -h ^HugetlbPages: /proc/$(cat /run/libvirt/qemu/large.pid)/status"
     assert int(fleet.run("kvm2", taken).split()[1]) >= 64 * 1024
 
-    # What the store has is what the hosts show.
+    # The store's record is equal to the hosts' report.
     held = fleet.query(
         "SELECT i.name, n.host FROM numa_allocations a JOIN compute_nodes n ON n.id = a.compute_node_id"
         " JOIN consumers c ON c.id = a.consumer_id LEFT JOIN instances i ON i.uuid = c.uuid ORDER BY 1"
@@ -128,7 +128,7 @@ def test_two_pinned_guests_move_live_to_other_cpus(fleet, pages):
 
 
 def test_a_guest_bound_by_hand_stays_where_it_is(fleet):
-    """Its emulator is bound to a CPU in a way that no claim makes: refused before anything moves."""
+    """Its emulator is bound to a CPU in a form that no claim makes: a refusal before any move."""
     fleet.playbook("discover", *variables(SETS))
     fleet.place([{**guest("small"), "requested_destination": {"host": "kvm1"}}], **SETS)
     fleet.run("kvm1", "virsh numatune small --mode preferred --config")
@@ -138,7 +138,8 @@ def test_a_guest_bound_by_hand_stays_where_it_is(fleet):
 
 
 def shape(fleet, name):
-    """(vCPUs, MiB, CPUs of its vCPUs) of the running domain and of its definition, which say the same."""
+    """Return (vCPUs, MiB, CPUs of its vCPUs) of the running domain and of its definition, which are
+    equal."""
     found = [
         (
             int(root.findtext("vcpu")),
@@ -155,12 +156,13 @@ def test_a_pinned_guest_is_resized_and_back(fleet):
     fleet.playbook("discover", *variables(SETS))
     fleet.place([{**guest("small"), "requested_destination": {"host": "kvm1"}}], **SETS)
     assert shape(fleet, "small") == (1, 64, ["0"])
-    # It stays where it is, and has both sizes until that is confirmed: so the new one has the other CPU.
+    # It stays on its host, and holds both sizes until the confirmation: so the new size has the
+    # other CPU.
     fleet.playbook("instance_resize", *variables({**OFF, "drover_memory_mb": 128}))
     assert (fleet.where()["small"], shape(fleet, "small")) == (("kvm1", "running"), (1, 128, ["1"]))
     fleet.playbook("instance_resize", *variables({**OFF, "drover_resize": "revert"}))
     assert (fleet.where()["small"], shape(fleet, "small")) == (("kvm1", "running"), (1, 64, ["0"]))
-    # Two vCPUs do not fit there beside the old one.
+    # Two vCPUs do not fit there beside the old size.
     fleet.playbook("instance_resize", *variables({**OFF, "drover_vcpus": 2}))
     host, state = fleet.where()["small"]
     assert (host != "kvm1", state, shape(fleet, "small")) == (True, "running", (2, 64, ["0", "1"]))
@@ -169,14 +171,14 @@ def test_a_pinned_guest_is_resized_and_back(fleet):
 
 
 def cut_off(fleet, **size):
-    """Begin to resize the guest small of kvm1 at kvm2, and kill that when it is shut off."""
+    """Begin a resize of the guest small of kvm1 to kvm2, and kill the run when the guest is off."""
     run = fleet.start("instance_resize", *variables({**OFF, **size, "drover_destination": "kvm2"}))
     eventually(lambda: fleet.where().get("small", ("", ""))[1] == "shutoff")
     run.kill()
 
 
 def next_pins(fleet, host, name="small"):
-    """The CPUs of its vCPUs in its definition."""
+    """Return the CPUs of its vCPUs in its definition."""
     return re.findall(r"^ *\d+ +(\S+)", fleet.run(host, f"virsh vcpupin {name} --config"), re.MULTILINE)
 
 
@@ -185,19 +187,19 @@ def test_a_resize_that_is_cut_off_leaves_no_foreign_cpus(fleet):
     fleet.place([{**guest("small"), "requested_destination": {"host": "kvm1"}}], **SETS)
     cut_off(fleet, drover_vcpus=2)
     assert fleet.where()["small"] == ("kvm1", "shutoff") and next_pins(fleet, "kvm1") == ["0"]
-    # Another one gets the CPU beside it, and it may be started by hand all the same.
+    # Another guest gets the CPU beside it, and small may be started by hand all the same.
     fleet.playbook("discover", *variables(SETS))
     fleet.place([{**guest("other"), "requested_destination": {"host": "kvm1"}}], **SETS)
     fleet.run("kvm1", "virsh start small")
     assert {name: pins(fleet, name) for name in ("small", "other")} == {"small": ("kvm1", "0", "0"), "other": ("kvm1", "1", "1")}
     assert "pins_unclaimed" not in fleet.playbook("audit", *variables(SETS)).stdout
-    # It goes on, and back.
+    # The resize continues, and is reverted.
     fleet.playbook("instance_resize", *variables({**OFF, "drover_vcpus": 2, "drover_destination": "kvm2"}))
     assert (fleet.where()["small"], shape(fleet, "small")) == (("kvm2", "running"), (2, 64, ["0", "1"]))
     fleet.playbook("instance_resize", *variables({**OFF, "drover_resize": "revert"}))
     assert (fleet.where()["small"], shape(fleet, "small")) == (("kvm1", "running"), (1, 64, ["0"]))
 
-    # What somebody pins by hand while a resize is open is named.
+    # Pins that a person sets by hand during an open resize are named.
     cut_off(fleet, drover_vcpus=2)
     fleet.run("kvm1", "virsh vcpupin small 0 1 --config")
     fleet.playbook("discover", *variables(SETS))

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Moves and resizes of pinned guests that are killed in the middle: no CPU is of two guests at any time, and the next run ends them.
+"""Moves and resizes of pinned guests that are killed in the middle: no CPU belongs to two guests at
+any time, and the next run ends them.
 
-What the hosts have is asked of virsh; the store is asked at the end only.
+virsh shows the state of the hosts; the store is read only at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ FORCE = {"drover_instance_timeout": 1, "drover_instance_force": True}
 
 @pytest.fixture
 def pinned(fleet):
-    """Two pinned guests on kvm1, whose two CPUs they have, and one on kvm2, which has one left."""
+    """Make two pinned guests on kvm1, which take its two CPUs, and one on kvm2, which has one CPU
+    left."""
     fleet.playbook("discover", *variables(SETS))
     fleet.place([{**guest(name), "requested_destination": {"host": host}} for name, host in AT.items()], **SETS)
     with Watch(fleet) as watch:
@@ -40,8 +42,8 @@ def pinned(fleet):
 AT = {"small": "kvm1", "other": "kvm1", "third": "kvm2"}
 
 
-#: Run on a host: [name, whether it runs, whether of its next start, {CPUs of its threads}] of each domain, at one time as far as that can be:
-#: what is under way goes on without its run.
+#: Run on a host: [name, True if it runs, True for its next start, {CPUs of its threads}] of each
+#: domain, as far as possible at one time: open operations continue without their run.
 LOOK = """
 import json, libvirt
 import xml.etree.ElementTree as ET
@@ -62,7 +64,8 @@ print(json.dumps(found))
 
 
 def check(fleet, when):
-    """All guests are somewhere, none runs twice, and no two of a host have one CPU, neither now nor at their next start."""
+    """Check that every guest is on a host, that none runs twice, and that no two guests of a host
+    have one CPU, neither now nor at their next start."""
 
     def all_seen():
         seen = set()
@@ -80,7 +83,7 @@ def check(fleet, when):
 
 
 def strike(fleet, moment, playbook, given):
-    """Begin, kill after some time, and see the hosts; then run it again."""
+    """Begin, kill after some time, and check the hosts; then run it again."""
     before = fleet.query("SELECT count(*) FROM migrations"), fleet.query("SELECT max(updated_at) FROM migrations")
     run = fleet.start(playbook, *variables({**OFF, **SETS, **given}))
     try:
@@ -133,7 +136,7 @@ def test_resizes(pinned, ending):
 def test_moves(pinned, cold):
     for moment in MOMENTS:
         here = pinned.where()["small"][0]
-        # It has to be able to go there: third has one of the CPUs of kvm2, other the other one of kvm1.
+        # The move needs a free CPU: third has one of the CPUs of kvm2, other the other one of kvm1.
         there = {"kvm1": "kvm2", "kvm2": "kvm3", "kvm3": "kvm1"}[here]
         strike(pinned, moment, "instance_migrate", {"drover_destination": there, "drover_migrate_cold": cold})
         assert pinned.where()["small"] == (there, "running")

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""drover.compute.place: what is in the definitions runs, with its disks, where the store says."""
+"""drover.compute.place: the instances of the definitions run, with their disks, on the hosts of the
+store."""
 
 from __future__ import annotations
 
@@ -60,13 +61,13 @@ instances:
 
 
 def images(fleet, domain):
-    """What qemu-img says of a domain's disks, in order."""
+    """Return qemu-img's facts about a domain's disks, in order."""
     said = [fleet.run("kvm1", f"qemu-img info -U --output=json {path}") for path in domain["disks"]]
     return [(found["format"], found["virtual-size"] >> 30, found.get("backing-filename")) for found in map(json.loads, said)]
 
 
 def read_iso(content):
-    """The files of an ISO 9660 image by name, as a Linux guest sees them."""
+    """Return the files of an ISO 9660 image by name, as a Linux guest sees them."""
     image, found = pycdlib.PyCdlib(), {}
     image.open_fp(io.BytesIO(content))
     for child in image.list_children(rr_path="/"):
@@ -82,7 +83,7 @@ def test_a_definitions_file(fleet):
     file = fleet.folder / "fleet.yml"
     file.write_text(DEFINITIONS, encoding="utf-8")
 
-    # A dry run shows what would be done and does nothing.
+    # A dry run shows the actions and does nothing.
     before = fleet.dump()
     done = fleet.place(file, "--check", "--diff")
     assert re.search(r"web1-\w{8} +: ok=\d+ +changed=1", done.stdout), done.stdout
@@ -105,7 +106,7 @@ def test_a_definitions_file(fleet):
     assert images(fleet, domains['web <1> & "ü"']) == [("qcow2", 2, None), ("qcow2", 1, IMAGE)]
     assert images(fleet, domains["last"]) == []
 
-    # The seed is an image that cloud-init finds by its label, and reads.
+    # The seed is an image that cloud-init finds by its label, and can read.
     (seed,) = domains["seeded"]["cdroms"]
     assert fleet.run(domains["seeded"]["host"], f"blkid -o value -s LABEL {seed}").strip().lower() == "cidata"
     files = read_iso(base64.b64decode(fleet.run(domains["seeded"]["host"], f"base64 -w0 {seed}")))
@@ -113,7 +114,7 @@ def test_a_definitions_file(fleet):
     assert f"instance-id: {domains['seeded']['uuid']}" in files["meta-data"]
     assert "version: 2" in files["network-config"]
 
-    # Host and uuid are in the file, and nothing else of it is different.
+    # Host and uuid are in the file, and the rest of it is unchanged.
     written = file.read_text(encoding="utf-8")
     for name in names:
         assert f"uuid: {domains[name]['uuid']}" in written
@@ -121,7 +122,7 @@ def test_a_definitions_file(fleet):
     assert taken_out == DEFINITIONS
     assert [written.count(f"host: {host}") for host in fleet.hosts] == [len(found) for found in fleet.look().values()]
 
-    # Again: nothing is changed and nothing started anew.
+    # A second run changes nothing and starts nothing.
     done = fleet.place(file)
     assert changed(done) == 0 and "Build the instances" not in re.findall(r"TASK \[(.*?)\]", done.stdout)
     assert file.read_text(encoding="utf-8") == written
@@ -129,7 +130,7 @@ def test_a_definitions_file(fleet):
         name: (domains[name]["uuid"], domains[name]["host"]) for name in names
     }
 
-    # One more in the file: only that one is built. One that is shut off stays so.
+    # One more definition in the file: only that one is built. A guest that is off stays off.
     fleet.run(domains["last"]["host"], "virsh destroy last")
     file.write_text(written.replace("# The end.", "  - {name: more, memory_mb: 64}"), encoding="utf-8")
     done = fleet.place(file)
@@ -140,7 +141,8 @@ def test_a_definitions_file(fleet):
 
 @pytest.mark.long
 def test_flavors_images_and_counts(fleet):
-    """The file has all that its instances name, a dry run included; what runs has the size of its flavor, on hosts that suit."""
+    """The file has everything that its instances name, also for a dry run; a running guest has the
+    size of its flavor, on hosts that fit."""
     file = fleet.folder / "fleet.yml"
     text = f"""\
 flavors:
@@ -180,7 +182,7 @@ instances:
     found = fleet.query("SELECT name, flavor, image_name FROM instances ORDER BY name")
     assert found == [("bare", "mine", None), ("web-1", "tiny", "x86"), ("web-2", "tiny", "x86")]
     assert "<drover:flavor>tiny</drover:flavor>" in fleet.run(where["web-1"][0], "virsh dumpxml web-1")
-    # The file says where bare is; the store knows web-1 and web-2.
+    # The file has the host of bare; the store knows web-1 and web-2.
     written = file.read_text(encoding="utf-8")
     assert written.count("uuid: ") == 1 and domains["bare"]["uuid"] in written
     assert changed(fleet.place(file, drover_scheduler=policy)) == 0
@@ -189,7 +191,7 @@ instances:
 
 
 def test_a_dry_run_says_what_the_host_would_refuse(fleet):
-    """And speaks of nothing that was made or removed."""
+    """The run also reports no object as made or removed."""
     before = fleet.dump()
     wanted = [{"name": "one", "memory_mb": 64, "disks": [{"size_gb": 1, "image": "/var/lib/libvirt/images/nosuch.qcow2"}]}]
     said = fleet.refused("place", "--check", "-e", json.dumps({"drover_instance_definitions": wanted}))
@@ -215,7 +217,7 @@ def test_variables_and_a_template_of_ones_own(fleet):
         {"name": "two", "memory_mb": 96, "project": "R&D", "server_group": "pair"},
     ]
     groups = [{"name": "pair", "policy": "affinity"}]
-    # Looked for where the command is given.
+    # The path starts at the folder of the command.
     variables = {"drover_domain_template": os.path.relpath(template), "drover_server_groups": groups}
     fleet.place(definitions, **variables)
     where = fleet.settled()
@@ -227,7 +229,7 @@ def test_variables_and_a_template_of_ones_own(fleet):
     ]
     assert fleet.query("SELECT name, project FROM instances ORDER BY name") == [("one", "R&D"), ("two", "R&D")]
     assert changed(fleet.place(definitions, **variables)) == 0
-    # The role does the same in one's own playbook, one after the other.
+    # The role does the same in a user's playbook, one after the other.
     more = [*definitions, {"name": "three", "memory_mb": 64, "project": "R&D"}]
     done = fleet.playbook("place_with_role.yml", "-e", json.dumps({"drover_instance_definitions": more, **variables}))
     assert changed(done) > 0

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""drover.compute.place where a host cannot build, is lost, or two runs want the same room."""
+"""drover.compute.place with a host that cannot build or is lost, or with two runs that want the
+same room."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ pytest_plugins = ["test_fleet"]
 postgres = server.postgres
 
 ONE = {"name": "one", "vcpus": 1, "memory_mb": 64, "disks": [{"size_gb": 1}]}
-#: The instances' disks are on the hosts' own, so that one host can fail alone.
+#: The instances' disks are on local storage of the hosts, so that one host can fail alone.
 ON_LOCAL_DISKS = {"drover_instances_path": LOCAL}
 
 
 def first_choice(fleet, definition):
-    """Where the scheduler would put an instance, and in which order then."""
+    """Return the scheduler's hosts for an instance, in their order."""
     said = fleet.playbook(
         "schedule_one.yml",
         "-e",
@@ -42,7 +43,7 @@ def test_a_host_that_cannot_build_is_passed_over(fleet):
             fleet.run(host, f"mkdir {LOCAL}/data")
     definition = {**ONE, "disks": [{"size_gb": 1}, {"size_gb": 1, "path": f"{LOCAL}/data/one.qcow2"}]}
     done = fleet.place([definition], **ON_LOCAL_DISKS)
-    assert f"{LOCAL}/data" in done.stdout  # why the first did not
+    assert f"{LOCAL}/data" in done.stdout  # the reason why the first failed
     assert fleet.settled() == {"one": (second, "running")}
     assert fleet.booked() == {"one": {second: {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 2}}}
     assert fleet.files(LOCAL, first) == []
@@ -65,7 +66,7 @@ def test_no_host_can_build_and_nothing_is_left(fleet):
         ),
     )
     assert "one could not be built" in said
-    # The other instance has nothing to do with it.
+    # The other instance is not affected.
     where = fleet.settled()
     assert set(where) == {"good"}
     for host in fleet.hosts:
@@ -84,7 +85,7 @@ def test_a_host_that_is_off_is_passed_over_before_anything_begins(fleet):
 @pytest.mark.long
 def test_a_host_that_is_lost_in_the_middle_is_uncertain(fleet):
     first = first_choice(fleet, ONE)[0]
-    # In the middle of the build qemu-img stops, and the host's power goes.
+    # qemu-img stops in the middle of the build, and the host's power fails.
     fleet.run(
         first,
         "printf '#!/bin/sh\\ntouch /root/begun; exec sleep 60\\n' > /root/qemu-img; chmod +x /root/qemu-img;"
@@ -102,8 +103,8 @@ def test_a_host_that_is_lost_in_the_middle_is_uncertain(fleet):
     assert f"Host {first} cannot be reached" in said and "so it is not built elsewhere and keeps its room" in said
     others = [host for host in fleet.hosts if host != first]
     assert fleet.where(others) == {}
-    assert list(fleet.booked()["one"]) == [first]  # in doubt it keeps its room
-    # Once the host is back, it is built where its claim is.
+    assert list(fleet.booked()["one"]) == [first]  # without proof it keeps its room
+    # After the host's return, it is built on the host of its claim.
     fleet.lab.command("start", first)
     fleet.run(first, "rm /root/begun")
     fleet.playbook("discover")
@@ -124,7 +125,7 @@ def test_two_runs_want_the_last_room(own_lab, discovered, tmp_path, request, dat
 
 
 def race(fleet):
-    """With as many vCPUs as CPUs, and those of kvm1 taken, only kvm3 has two left."""
+    """With as many vCPUs as CPUs, and kvm1's CPUs in use, only kvm3 has two left."""
     fleet.make("kvm1", Domain("full", vcpus=2))
     fleet.playbook("discover", "-e", "drover_cpu_allocation_ratio=1")
     names = ("left", "right")
@@ -132,7 +133,7 @@ def race(fleet):
         fleet.start("place", "-e", json.dumps({"drover_instance_definitions": [{"name": name, "vcpus": 2, "memory_mb": 64}]}))
         for name in names
     ]
-    # Both have looked for a host before either may claim.
+    # Both have looked for a host before one of them may claim.
     for run in runs:
         run.until(r"TASK .*Pick a host")
         run.signal(signal.SIGSTOP)

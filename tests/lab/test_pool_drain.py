@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Storage pools that are drained, on real hypervisors: kvm1 has the pool fast beside default and the shared one of the instances' path."""
+"""Drains of storage pools, on real hypervisors: kvm1 has the pool fast beside default and the
+shared pool of the instances' path."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ WRITTEN_MB = 16
 
 @pytest.fixture
 def storage(fleet):
-    """The fleet, whose kvm1 has a third pool."""
+    """Return the fleet with a third pool on kvm1."""
     fleet.run("kvm1", f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start fast")
     yield fleet
     fleet.run("kvm1", "virsh pool-destroy fast; virsh pool-undefine fast")
@@ -43,7 +44,7 @@ def drain(fleet, *words, check=True, **variables):
 
 
 def reserved(fleet):
-    """(reserved, reserved before its drain, total) of the pool."""
+    """Return (reserved, reserved before its drain, total) of the pool."""
     ((found),) = fleet.query(
         "SELECT i.reserved, i.reserved_before_drain, i.total FROM inventories i JOIN resource_providers p ON p.id = i.provider_id "
         "WHERE p.name = 'kvm1_pool_fast'"
@@ -52,7 +53,7 @@ def reserved(fleet):
 
 
 def in_order(fleet):
-    """No order, lease, record or part file is left, and store and hosts agree."""
+    """Check that no order, lease, record or part file is left, and that store and hosts agree."""
     assert fleet.query("SELECT name FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL") == []
     assert fleet.query("SELECT name FROM leases") == []
     assert [name for folder in (SHARED, LOCAL, FAST) for name in fleet.files(folder) if ".drover" in name] == []
@@ -65,7 +66,8 @@ def intact(fleet, folder, name="web"):
 
 
 def test_running_and_shut_off(storage):
-    """All disks go to the pool that is named, the guests run on, nothing new comes, and undrain gives back what was reserved."""
+    """All disks move to the named pool, the guests continue to run, no new disk comes, and undrain
+    restores the reserved space."""
     fleet = storage
     fleet.make("kvm1", guest(), guest("db", state="shutoff"))
     fleet.run("kvm1", f"echo mine > {FAST}/notes.txt")
@@ -87,7 +89,8 @@ def test_running_and_shut_off(storage):
     assert reserved(fleet) == (total, 1, total)
     in_order(fleet)
 
-    # Discovery keeps it closed, a second drain finds nothing to do, and nothing new gets space there.
+    # Discovery keeps the pool closed, a second drain finds nothing to do, and no new disk gets
+    # space there.
     discover(fleet, **VARIABLES)
     assert reserved(fleet) == (total, 1, total) and changed(drain(fleet)) == 0
     definition = {"name": "new", "memory_mb": 64, "disks": [{"size_gb": 1, "pool": "fast"}]}
@@ -106,12 +109,12 @@ def test_running_and_shut_off(storage):
 
 
 def test_killed(storage):
-    """The next run goes on with the copy that libvirt makes."""
+    """The next run continues with libvirt's copy."""
     fleet = storage
     fleet.make("kvm1", guest(), guest("db", state="shutoff"))
     discover(fleet, **VARIABLES)
     run = fleet.start("drain", *given(drover_migration={"bandwidth_mib": 1}, drover_max_migrations=1))
-    # Before anything is copied it reads the host and has it check each move.
+    # Before any copy the run reads the host and lets it check each move.
     eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"), seconds=180)
     run.kill()
     assert reserved(fleet)[0] == reserved(fleet)[2], "the pool was closed before anything moved"
@@ -143,7 +146,7 @@ def test_what_cannot_move_is_named_and_nothing_begins(storage):
 
 
 def test_an_image_in_the_pool_that_is_behind_a_disk(storage):
-    """The copy has all data, so that nothing of the pool is needed any more; the image stays and is named."""
+    """The copy has all data, so no file of the pool is needed; the image stays and is named."""
     fleet = storage
     script = guest(written_mb=0).script()
     path = f"{FAST}/web-0.qcow2"
@@ -162,7 +165,8 @@ def test_an_image_in_the_pool_that_is_behind_a_disk(storage):
 
 
 def test_a_pool_that_all_hosts_share(storage):
-    """The pool of the instances' path: each disk goes to a pool of its own host, and every host proves that nothing is left."""
+    """The pool of the instances' path: each disk moves to a local pool of its host, and every host
+    proves that no disk is left."""
     fleet = storage
     fleet.make("kvm1", guest(folder=SHARED))
     fleet.make("kvm2", guest("db", folder=SHARED, state="shutoff"))

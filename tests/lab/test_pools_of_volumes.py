@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pools of volumes that are drained, and disks that move from one kind of volume to another: files, logical volumes and images in Ceph."""
+"""Drains of pools of volumes, and disks that move from one kind of volume to another: files,
+logical volumes and images in Ceph."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def cluster(fleet):
 
 
 def guest(fleet, name="web", **given):
-    """A guest with a file; its uuid."""
+    """Make a guest with a file; return its uuid."""
     domain = Domain(name, boots=True, size="64M", written_mb=WRITTEN_MB, **given)
     fleet.make("kvm1", domain)
     return domain.uuid
@@ -68,7 +69,7 @@ def move(fleet, pool, **variables):
 
 
 def sources(fleet, name="web"):
-    """What the disk is, in the running guest and in the definition."""
+    """Return the source of the disk, in the running guest and in the definition."""
     found = [fleet.run("kvm1", f"virsh domblklist --details {words} {name}") for words in ("", "--inactive")]
     return {line.split()[3] for text in found for line in text.splitlines() if " vda " in line}
 
@@ -82,7 +83,8 @@ def images(fleet):
 
 
 def digest_of_volume(fleet, name):
-    """Of what was written, and that nothing else is there."""
+    """Return the numbers of wrong bytes in the written part, and of bytes that are not zero after
+    it."""
     found = fleet.run("kvm1", f"dd if=/dev/vms/{name} bs=1M skip=1 count={WRITTEN_MB - 1} iflag=direct 2>/dev/null | tr -d Z | wc -c")
     rest = fleet.run("kvm1", f"dd if=/dev/vms/{name} bs=1M skip={WRITTEN_MB} iflag=direct 2>/dev/null | tr -d '\\0' | wc -c")
     return found.strip(), rest.strip()
@@ -104,7 +106,8 @@ def in_order(fleet):
 
 
 def test_from_lvm_to_ceph_and_back(pools):
-    """A drain takes a disk from one kind of volume to another while the guest runs, counts it there and leaves nothing."""
+    """A drain moves a disk from one kind of volume to another while the guest runs, counts it there
+    and leaves nothing behind."""
     fleet = pools
     uuid = guest(fleet)
     discover(fleet, **VARIABLES)
@@ -130,7 +133,8 @@ def test_from_lvm_to_ceph_and_back(pools):
 
 
 def test_from_a_folder_without_a_destination_that_is_named(pools):
-    """Nobody names where the disks go: a guest that is off goes to LVM, because libvirt does not copy it into Ceph."""
+    """The run names no destination: a guest that is off goes to LVM, because libvirt does not copy
+    it into Ceph."""
     fleet = pools
     uuid = guest(fleet, state="shutoff")
     discover(fleet, **VARIABLES)
@@ -143,7 +147,8 @@ def test_from_a_folder_without_a_destination_that_is_named(pools):
 
 
 def test_killed_while_it_copies_into_ceph(pools):
-    """The next drain gives back what the dead one had claimed, or goes on with its copy; one copy of the disk is left."""
+    """The next drain releases the dead run's claims, or continues with its copy; one copy of the
+    disk is left."""
     fleet = pools
     uuid = guest(fleet)
     discover(fleet, **VARIABLES)
@@ -189,7 +194,8 @@ def test_what_runs_before_a_drain_runs_on_the_hosts_of_the_pool_and_stops_it(poo
 
 
 def sound(fleet, text, pid):
-    """The guest runs on, no order, lease or record of a move is left, and store and host agree."""
+    """Check that the guest runs, that no order, lease or record of a move is left, and that store
+    and host agree."""
     assert "Traceback" not in text and "is empty of disks" not in text, text
     assert fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid") == pid
     assert "disk_move" not in fleet.run("kvm1", "virsh dumpxml --inactive web") and "job='copy'" not in fleet.run(
@@ -199,7 +205,8 @@ def sound(fleet, text, pid):
 
 
 def test_a_volume_group_that_runs_out_between_two_disks(pools):
-    """Somebody takes all that is left: the second disk stays, is named, and moves once there is room again."""
+    """Another user takes all free space: the second disk stays, is named, and moves when there is
+    room again."""
     fleet = pools
     off = Domain("db", size="64M", written_mb=WRITTEN_MB, state="shutoff")
     fleet.make("kvm1", off)
@@ -225,8 +232,8 @@ def test_a_volume_group_that_runs_out_between_two_disks(pools):
 
 
 def test_a_pool_of_ceph_that_gets_full_in_the_middle_of_a_copy(pools):
-    """Ceph keeps the writes of the copy waiting, and QEMU waits for them when the copy is given up. So it is not known what became of it: both
-    places stay claimed, and the next run goes on once there is room."""
+    """Ceph delays the writes of the copy, and QEMU waits for them when the copy is aborted. So the
+    result is not known: both places stay claimed, and the next run continues when there is room."""
     fleet = pools
     uuid = guest(fleet)
     discover(fleet, **VARIABLES)
@@ -243,7 +250,7 @@ def test_a_pool_of_ceph_that_gets_full_in_the_middle_of_a_copy(pools):
     assert "It is not certain what became of the move of its disk vda" in text and "Run this again" in text, text
     assert "did not begin" not in text, text
     assert set(holdings(fleet)["web"]) >= {"pool/shared", "pool/ceph"}
-    # Ceph lets the writes through after a while.
+    # Ceph completes the writes after a while.
     eventually(lambda: not fleet.lab.host("kvm1").run("timeout 5 virsh blockjob web vda").rc, 60)
     done = drain(fleet, "shared", drover_destination_pool="ceph")
     assert "is empty of disks" in said(done), said(done)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The whole way with the store on PostgreSQL, whose password nobody ever reads."""
+"""All steps with the store on PostgreSQL; its password is never in an output."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_discover_place_drain(own_lab, tmp_path, postgres):
         )
         fleet.make("kvm1", Domain("old", state="shutoff"))
         said = ""
-        # The URL by the variable alone, and everything that Ansible can be made to say.
+        # The URL comes only from the variable, and Ansible has its highest verbosity.
         for name in ("discover", "place", "drain", "place"):
             done = own_lab.playbook(f"drover.compute.{name}", "-e", f"@{variables}", "-vvv", "--diff")
             said += done.stdout + done.stderr
@@ -51,7 +51,7 @@ def test_discover_place_drain(own_lab, tmp_path, postgres):
                 assert fleet.service("kvm3")["maintenance"]
         assert again == 0
         assert where["old"] == ("kvm1", "shutoff") and where["web1"][1] == where["web2"][1] == "running"
-        # A server that does not answer is told without it as well.
+        # The message about a server that does not answer has no password either.
         wrong = url.replace(f":{postgres.port}/", ":1/")
         said += fleet.refused("hosts", "-vvv", "-e", json.dumps({"drover_store_url": wrong}))
         for secret in (postgres.password, urllib.parse.quote(postgres.password, safe="")):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""drover.compute.power over real Redfish and IPMI, whose power is the lab hosts' own."""
+"""drover.compute.power over real Redfish and IPMI; their power is the power of the lab hosts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOWHERE = "127.0.0.1:9"
 
 @pytest.fixture
 def powered(with_bmcs, fleet):
-    """Empty hosts that have power drivers. kvm1 is disabled, as a drain leaves it."""
+    """Return empty hosts with power drivers. kvm1 is disabled, as after a drain."""
     set_disabled(fleet, True)
     return fleet
 
@@ -60,7 +60,7 @@ def fence(fleet, *words, check=True, **variables):
 
 
 def uuid_of_host(fleet, name):
-    """The uuid of libvirt and of the machine."""
+    """Return the uuid of libvirt and of the machine."""
     return re.search("<uuid>(.*)</uuid>", fleet.run(name, "virsh capabilities")).group(1)
 
 
@@ -73,18 +73,18 @@ def has_power(fleet):
 
 
 def runs_somewhere(domain):
-    """Whether the machine has a QEMU process of a domain, whichever host it is in."""
+    """Return True if the machine has a QEMU process of a domain, in any host."""
     return bool(processes(domain.uuid))
 
 
 def test_redfish_cuts_the_power_and_gives_it_back(powered):
     fleet = powered
     one = Domain("one")
-    fleet.make("kvm1", one)  # the store has not heard of it
+    fleet.make("kvm1", one)  # the store does not know it
     before = boot_id(fleet)
     set_disabled(fleet, False)
 
-    # Two rules, two flags: each lifts just its own.
+    # Two rules, two flags: each flag lifts only its rule.
     text = refused(fleet, "hard_off")
     assert "not empty: one" in text and "drover_power_force=not_empty" in text
     assert "not disabled" in text and "drover_power_force=not_disabled" in text
@@ -101,7 +101,7 @@ def test_redfish_cuts_the_power_and_gives_it_back(powered):
     done = power(fleet, "hard_off", drover_power_force=True)
     assert changed(done) == 1 and "hard_off done, power off" in said(done)
     assert not has_power(fleet) and not runs_somewhere(one)
-    with pytest.raises(RuntimeError):  # ssh's own failure: nobody answers
+    with pytest.raises(RuntimeError):  # ssh's own failure: no host answers
         fleet.lab.host("kvm1").run("true")
     assert "switched off (hard_off)" in fleet.service("kvm1")["last_error"]
     assert changed(power(fleet, "hard_off")) == 0 and changed(power(fleet, "shutdown")) == 0
@@ -112,12 +112,12 @@ def test_redfish_cuts_the_power_and_gives_it_back(powered):
     assert changed(done) == 1 and "startup done, power on" in said(done)
     assert boot_id(fleet) != before
     assert fleet.service("kvm1")["last_error"] is None
-    # It was read again: the instance is there, and off.
+    # The host was read again: the store has the instance, and it is off.
     assert fleet.query("SELECT name, state FROM domains") == [("one", "shutoff")]
     assert changed(power(fleet, "startup")) == 0
     assert fleet.query(EVENTS) == [("hard_off", "completed", "off"), ("startup", "completed", "on")]
     assert fleet.query("SELECT boot_id FROM power_events ORDER BY id") == [(before,), (boot_id(fleet),)]
-    # It was the power that went: the guest had no time to end.
+    # The power was cut: the guest had no time for a shutdown.
     assert "shutting down, reason=shutdown" not in fleet.run("kvm1", "cat /var/log/libvirt/qemu/one.log")
 
 
@@ -130,10 +130,10 @@ def test_ipmi_shuts_down_in_order_and_reboots(powered):
     done = power(fleet, "reboot", drover_power_force="not_empty", **ipmi)
     assert changed(done) == 2 and "reboot done, power on" in said(done)
     assert boot_id(fleet) != before
-    # The guest heeded its power button before the host went.
+    # The guest obeyed its power button before the host went off.
     assert "shutting down, reason=shutdown" in fleet.run("kvm1", "cat /var/log/libvirt/qemu/polite.log")
     before = boot_id(fleet)
-    power(fleet, "shutdown", **ipmi)  # what is on it is shut off: nothing is lost
+    power(fleet, "shutdown", **ipmi)  # its guests are shut off: nothing is lost
     assert not has_power(fleet)
     assert "power off (ipmi)" in said(power(fleet, "status", **ipmi))
     power(fleet, "startup", **ipmi)
@@ -149,7 +149,8 @@ def test_a_wrong_password_and_a_controller_that_is_not_there(powered, driver):
     done = power(fleet, "hard_off", "-vvv", check=False, drover_power_driver=driver, drover_power_password="hunter2-wrong")
     assert done.returncode and "did not say whether the power is on" in said(done), said(done)
     assert re.search(r"401|Incorrect password", said(done))
-    # -vvv shows the command line of the run itself nowhere, so the password can only come from a task.
+    # -vvv does not show the command line of the run itself, so the password could only come from a
+    # task.
     assert "hunter2-wrong" not in said(done)
     done = power(fleet, "status", "-vvv", drover_power_driver=driver)
     assert BMC_PASSWORD not in said(done)
@@ -166,7 +167,7 @@ def test_the_host_reboots_itself(powered):
     assert changed(done) == 1 and boot_id(fleet) != before
     assert "the power driver ssh cannot do startup" in refused(fleet, "startup", **ssh)
     assert "the power driver ssh cannot do hard_off" in refused(fleet, "hard_off", **ssh)
-    # One that does not go down is told from one that did.
+    # The message names a host that does not go down.
     before = boot_id(fleet)
     text = refused(fleet, "reboot", drover_power_reboot_command="true", drover_power_boot_timeout=5, **ssh)
     assert "did not come back with a new boot id" in text and boot_id(fleet) == before
@@ -208,7 +209,7 @@ def test_a_host_without_a_driver_is_told_so(powered):
 
 
 class Liar(http.server.BaseHTTPRequestHandler):
-    """A Redfish service that does nothing but talk. How it lies is in server.lie."""
+    """A Redfish service that answers and does nothing. server.lie selects its lie."""
 
     def log_message(self, *words):
         pass
@@ -262,7 +263,7 @@ class LyingServer(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def state(self):
-        """On or Off: for the lie, whatever was asked for."""
+        """Return On or Off by the lie, independent of the requests."""
         if self.lie == "says on for ever":
             return "On"
         if self.lie == "changes its mind":
@@ -272,7 +273,8 @@ class LyingServer(http.server.ThreadingHTTPServer):
 
 @pytest.fixture
 def lying(powered):
-    """A function that starts a lying controller of kvm1 and returns the variables that lead to it."""
+    """Return a function that starts a lying controller of kvm1 and returns the variables that lead
+    to it."""
     with contextlib.ExitStack() as servers:
 
         def start(lie):
@@ -294,7 +296,7 @@ def lying(powered):
     ],
 )
 def test_a_lying_controller_fences_nothing(powered, lying, lie, words):
-    """Rule S1: power endpoint that says "on" for ever, lies, times out."""
+    """Rule S1: a power endpoint that says "on" for ever, lies, times out."""
     before = boot_id(powered)
     done = fence(powered, check=False, drover_power_timeout=4, **lying(lie))
     assert done.returncode and words in said(done), said(done)
@@ -306,7 +308,7 @@ def test_a_lying_controller_fences_nothing(powered, lying, lie, words):
 
 
 def test_safety_14_a_lying_controller_and_a_dead_sshd_fence_nothing(powered, lying):
-    """Nobody is let in over SSH any more; a closed port is an answer all the same, and other hosts get it."""
+    """SSH accepts no login; a closed port is an answer all the same, and other hosts get it."""
     fleet = powered
     one = Domain("one")
     fleet.make("kvm1", one)
@@ -337,7 +339,7 @@ def test_fence(powered):
     assert "fenced: True" in said(done) and changed(done) == 1
     assert not has_power(fleet) and not runs_somewhere(one)
     assert fleet.query(EVENTS) == [("fence", "completed", "off")]
-    # Again, and of a host that is dead already: verified once more.
+    # A second fence, of a host that is dead already: its power is verified again.
     done = fence(fleet)
     assert "fenced: True" in said(done) and changed(done) == 0
     text = said(fence(fleet, check=False, drover_power_driver="ssh"))
@@ -345,7 +347,7 @@ def test_fence(powered):
 
 
 def outer(fleet):
-    """The variables that make a domain of kvm2 the machine of kvm1."""
+    """Return the variables that make a domain of kvm2 the machine of kvm1."""
     program = fleet.folder / "ssh"
     program.write_text(f'#!/bin/sh\nexec ssh -F {shlex.quote(os.fspath(fleet.lab.layout.ssh_config))} "$@"\n')
     program.chmod(0o755)
@@ -366,7 +368,8 @@ def test_b2_a_domain_of_another_machine_is_not_the_host(powered):
 
 
 def test_an_outer_libvirt(powered):
-    """kvm2 is the outer libvirt; its domain "chassis" has the uuid of kvm1 and stands for it, which of course it does not switch."""
+    """kvm2 is the outer libvirt; its domain "chassis" has the uuid of kvm1 and stands for it, but
+    does not switch it."""
     fleet = powered
     fleet.make("kvm2", Domain("chassis", uuid=uuid_of_host(fleet, "kvm1")))
     assert "power on (libvirt)" in said(power(fleet, "status", **outer(fleet)))
@@ -377,12 +380,13 @@ def test_an_outer_libvirt(powered):
     assert fleet.run("kvm2", "virsh domstate chassis").strip() == "running"
 
 
-# -- what an opposite is answered with -----------------------------------------------------------
+# -- the answer to an opposite request ----------------------------------------------------------
 
 
 @pytest.fixture
 def odd(powered, tmp_path):
-    """A function that starts a controller of kvm1 with odd ways; returns it and the variables that lead to it."""
+    """Return a function that starts a controller of kvm1 with odd behaviour; it returns the
+    controller and the variables that lead to it."""
     with contextlib.ExitStack() as servers:
 
         def start(**ways):
@@ -409,7 +413,7 @@ def test_f04_a_clean_shutdown_that_the_controller_cannot_do(powered, odd):
     assert server.done == [] and not [each for each in server.seen if each[0] == "POST"] and boot_id(powered) == before
     assert powered.query(EVENTS) == []
     assert "power on (redfish)" in said(power(powered, "status", **variables))
-    # What it can do is done.
+    # Supported requests are carried out.
     power(powered, "hard_off", **variables)
     assert server.done == ["ForceOff"]
 
@@ -464,7 +468,7 @@ def test_f20_the_controllers_own_words(powered, odd):
 
 def test_f07_ssh_says_what_its_command_says(powered):
     before = boot_id(powered)
-    # Quotation marks in it are the shell's.
+    # The shell interprets quotation marks in it.
     command = "sh -c 'echo no right to shut down >&2; exit 7'"
     text = refused(powered, "shutdown", drover_power_driver="ssh", drover_power_shutdown_command=command, drover_power_timeout=4)
     assert "ssh still says on, not off" in text and "ended with status 7: no right to shut down" in text

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""drover.compute.rebalance: a skewed fleet is evened out, once."""
+"""drover.compute.rebalance: an uneven fleet is balanced, once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_skewed_fleet_is_evened_out_once(fleet):
     assert promised < start and moves and all(move["gain"] > 0 and move["from_host"] == "kvm1" for move in moves)
     assert changed(rebalance(fleet, "--check", drover_plan_only=False)) == 1 and fleet.dump() == before
 
-    # A plan that was looked at is made only while it is the plan.
+    # A reviewed plan is carried out only if it is still the plan.
     text = json.loads(file.read_text())
     file.write_text(json.dumps({**text, "moves": text["moves"][:-1]}))
     assert "has other moves" in said(rebalance(fleet, check=False, drover_plan_file=str(file), drover_plan_only=False))
@@ -53,7 +53,8 @@ def test_a_skewed_fleet_is_evened_out_once(fleet):
     assert {name: state for name, (dummy, state) in after.items()} == {name: state for name, (dummy, state) in where.items()}
     assert float(re.search(r"the score is ([\d.]+), was", said(done))[1]) < start
 
-    # No more, also when nothing has to cool down; and none of those that moved, whatever the score.
+    # No further move follows, also without a cooldown; and none of the moved instances, for any
+    # score.
     done = rebalance(fleet, drover_plan_only=False, drover_rebalance_cooldown=0)
     assert "There is nothing to move" in said(done) or "Moved 0 of 0" in said(done)
     assert fleet.settled() == after

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hostile B3 and B5 on real hypervisors: what somebody defines after the last discovery, and one file under two names."""
+"""Hostile B3 and B5 on real hypervisors: domains that a person defines after the last discovery,
+and one file under two names."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 
-#: A bind mount that kvm2 alone has.
+#: A bind mount that only kvm2 has.
 ALIAS = "/run/alias"
 
 
@@ -39,7 +40,7 @@ def delete(fleet, *words, check=True):
 
 @pytest.fixture
 def web(fleet):
-    """The disk of web, which is off on kvm1; the store knows no more."""
+    """Make web, which is off on kvm1, and return its disk; the store knows no more domains."""
     fleet.make("kvm1", Domain("web", state="shutoff"))
     fleet.playbook("discover")
     return f"{SHARED}/web-0.qcow2"

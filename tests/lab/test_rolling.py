@@ -30,7 +30,7 @@ def roll(fleet, *words, check=True, **variables):
 
 
 def hooks(fleet, **tasks):
-    """Hook files of these tasks; returns the variable."""
+    """Write hook files with these tasks; return the variable."""
     found = {}
     for name, content in tasks.items():
         file = fleet.folder / f"{name}.yml"
@@ -44,7 +44,7 @@ def boots(fleet):
 
 
 def rolling(fleet):
-    """What the store knows: host -> stage."""
+    """Return the store's record: host -> stage."""
     return dict(fleet.query("SELECT host, stage FROM rolling_hosts"))
 
 
@@ -103,7 +103,7 @@ def test_it_stops_at_the_first_failure_and_goes_on_there(powered):
     assert {name: state for name, (dummy, state) in fleet.settled().items()} == {"one": "running", "two": "running"}
     was_done = rolling(fleet)["kvm2"] == "done"
     assert (boots(fleet)["kvm2"] != before["kvm2"]) == was_done
-    # A rebalance keeps out of the way.
+    # A rebalance does not use these hosts.
     assert "kvm1 is drained, and nothing moves until it is back" in said(fleet.playbook("rebalance"))
 
     done = roll(fleet, drover_rolling_hooks=hooks(fleet, after_drain=NOTE), **variables)
@@ -112,7 +112,7 @@ def test_it_stops_at_the_first_failure_and_goes_on_there(powered):
     assert after["kvm3"] == before["kvm3"] and after["kvm1"] != before["kvm1"] and after["kvm2"] != before["kvm2"]
     assert reboots(fleet) == [("kvm1", "completed"), ("kvm2", "completed")]
     assert rolling(fleet) == {}
-    # Rule S5: each has the state it had.
+    # Rule S5: each host has its earlier state.
     assert fleet.service("kvm1") == {**ENABLED, "disabled": True, "reason": "bad fan"}
     assert fleet.service("kvm2") == ENABLED
     fleet.settled()

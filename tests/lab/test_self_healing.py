@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nobody touches anything: ansible-rulebook runs the shipped rulebooks, and real hosts lose their power, their libvirt, a guest."""
+"""Without an operator: ansible-rulebook runs the shipped rulebooks, and real hosts lose their
+power, their libvirt, a guest."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ pytest_plugins = ["test_fleet"]
 
 
 class Engine:
-    """ansible-rulebook with a rulebook of the collection, whose output is read all the time."""
+    """ansible-rulebook with a rulebook of the collection; its output is read all the time."""
 
     def __init__(self, fleet, folder: pathlib.Path, rulebook: str) -> None:
         folder.mkdir()
@@ -68,7 +69,7 @@ class Engine:
 
 @pytest.fixture
 def engine(fleet, tmp_path):
-    """Start an engine, or several; all end with the test."""
+    """Return a function that starts an engine; all end with the test."""
     begun = []
 
     def start(rulebook: str = "self_healing") -> Engine:
@@ -83,7 +84,7 @@ def engine(fleet, tmp_path):
 
 
 def watched(fleet, engine, *domains) -> Engine:
-    """Domains on kvm1, and an engine that is connected to all hosts."""
+    """Make domains on kvm1, and start an engine with connections to all hosts."""
     fleet.make("kvm1", *domains)
     discover(fleet, "-e", json.dumps(SHARED_POOL))
     found = engine()
@@ -92,13 +93,13 @@ def watched(fleet, engine, *domains) -> Engine:
 
 
 def processes(domain) -> int:
-    """How many QEMU processes of a domain the machine has, in all hosts."""
+    """Return the number of QEMU processes of a domain on the machine, in all hosts."""
     done = subprocess.run(["pgrep", "-fc", f"qemu-system.*{domain.uuid}"], capture_output=True, text=True, check=False)
     return int(done.stdout)
 
 
 class Copies:
-    """Counts the QEMU processes of domains all the time: none may have two."""
+    """A counter of the QEMU processes of domains, at all times: none may have two."""
 
     def __init__(self, *domains) -> None:
         self.domains, self.most, self._end = domains, {each.name: 0 for each in domains}, threading.Event()
@@ -175,7 +176,8 @@ def test_the_only_engine_is_killed_in_the_middle(with_bmcs, fleet, engine):
 
 
 def test_the_host_comes_back_during_the_evacuation(with_bmcs, fleet, engine):
-    """Somebody presses its button while the engine evacuates it: whatever the run has seen by then, no guest runs twice, and none is lost."""
+    """A person presses its button during the engine's evacuation: for any state that the run has
+    seen, no guest runs twice, and none is lost."""
     web, db = Domain("web"), Domain("db")
     healing = watched(fleet, engine, web, db)
     with Copies(web, db):
@@ -183,7 +185,8 @@ def test_the_host_comes_back_during_the_evacuation(with_bmcs, fleet, engine):
         fleet.lab.command("kill", "kvm1")
         healing.says("Evacuation of kvm1", 120)
         fleet.lab.command("start", "kvm1")
-        # Either it was back in time, and the run ends there; or it was fenced, and they run elsewhere.
+        # The host was back in time, and the run ends there; or it was fenced, and its guests run on
+        # other hosts.
         healing.says("kvm1 is back|2 instances restarted, 0 not", 300)
         time.sleep(30)
         defined = fleet.where()
@@ -194,7 +197,8 @@ def test_the_host_comes_back_during_the_evacuation(with_bmcs, fleet, engine):
 
 
 def test_only_the_network_between_the_engine_and_a_host_is_cut(with_bmcs, fleet, engine):
-    """The host is silent here, and its witnesses reach it: it is left alone, and read when it is back."""
+    """The host is silent for this controller, and its witnesses reach it: it is left alone, and
+    read after its return."""
     web = Domain("web")
     healing = watched(fleet, engine, web)
     with Copies(web):
@@ -237,7 +241,7 @@ def test_a_guest_crashes_and_libvirt_dies(fleet, engine):
         healing.says("web crashed on kvm1", 30)
         eventually(lambda: fleet.where()["web"] == ("kvm1", "running"), 60)
         print(f"\ncrash: {time.monotonic() - begun:.0f} s until it runs again")
-        # A stop that drover.compute orders is nobody's business.
+        # A stop that drover.compute orders gives no event.
         fleet.playbook("instance_stop", "-e", json.dumps({"drover_instances": ["db"], "drover_instance_force": True}), check=False)
         fleet.playbook("instance_start", "-e", json.dumps({"drover_instances": ["db"]}))
         pids = {name: fleet.run("kvm1", f"cat /run/libvirt/qemu/{name}.pid") for name in ("web", "db")}
@@ -268,12 +272,12 @@ def test_what_is_done_by_hand_is_in_the_store_within_seconds(fleet, engine):
     eventually(lambda: fleet.query("SELECT state FROM domains WHERE name = 'web' AND state = 'shutoff'") != [], 60)
     print(f"stop by hand: {time.monotonic() - begun:.1f} s until the store has it")
     current.says("web stopped on kvm2", 10)
-    # What drover.compute does by itself is nobody's business.
+    # Actions of drover.compute itself give no event.
     fleet.playbook("instance_start", "-e", json.dumps({"drover_instances": ["web"]}))
     words = {"drover_instances": ["web"], "drover_destination": "kvm1", **SHARED_POOL}
     fleet.playbook("instance_migrate", "-e", json.dumps(words))
     fleet.playbook("drain", "-e", json.dumps({"drover_host": "kvm1", **SHARED_POOL}))
     time.sleep(10)
-    # Only what was done by hand, in the lines of the rulebook.
+    # The lines of the rulebook have only the changes by hand.
     found = re.findall(r"^web (was moved from kvm1 to kvm2|stopped on kvm2|.*) at .* without drover", current.said, re.M)
     assert found == ["was moved from kvm1 to kvm2", "stopped on kvm2"] and fleet.where()["web"][0] != "kvm1"

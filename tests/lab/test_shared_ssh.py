@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The moves of a host share one SSH login at each destination; what befalls that login befalls no move."""
+"""The moves of a host share one SSH login at each destination; a failure of that login fails no
+move."""
 
 from __future__ import annotations
 
@@ -17,21 +18,21 @@ pytestmark = pytest.mark.long
 pytest_plugins = ["test_fleet"]
 
 GUESTS = [Full(f"guest{number}") for number in range(4)]
-#: Memory of each takes 15 s and more.
+#: The memory of each takes 15 s and more.
 SLOW = {"drover_host": "kvm1", "drover_max_migrations": 2, "drover_migration": {"bandwidth_mib": 5}}
-#: The processes of kvm1 that are logged in at a destination for all.
+#: The processes of kvm1 with the shared logins at destinations.
 LOGINS = r"pgrep -f '^ssh: /var/lib/drover/migrations/ssh-.*\[mux\]'"
 
 
 def logins(fleet):
-    """How often kvm1 has logged in at the others."""
+    """Return the number of logins of kvm1 at the others."""
     (line,) = fleet.run("kvm1", "ip -br -4 address show br0").splitlines()
     address = line.split()[-1].partition("/")[0]
     return sum(int(count) for count in fleet.everywhere(f"grep -c 'Accepted .* from {address} ' /var/log/sshd.out || true").values())
 
 
 def moved(fleet):
-    """All guests run once, elsewhere, and each move has succeeded."""
+    """Check that all guests run once, on other hosts, and that each move has succeeded."""
     where = fleet.settled()
     assert {guest.name for guest in GUESTS} == set(where) and {state for dummy, state in where.values()} == {"running"}, where
     assert "kvm1" not in {host for host, dummy in where.values()}, where
@@ -40,7 +41,7 @@ def moved(fleet):
 
 @contextlib.contextmanager
 def draining(fleet):
-    """A drain whose first two moves are under way."""
+    """Start a drain, and wait for its first two moves."""
     fleet.make("kvm1", *GUESTS)
     run = fleet.start("drain", "-e", json.dumps(SLOW))
     try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts whose instances lie in one storage pool: its size and use are counted once."""
+"""Hosts with instances in one storage pool: its size and use count once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 
-# The folder is a bind mount of the machine's own disk: only the operator can know that it is one.
+# The folder is a bind mount of the machine's own disk: only the operator can know that it is
+# shared.
 DECLARED = {"drover_shared_pools": ["shared"]}
 POOL = "pool/shared"
 
 
 def disks(fleet):
-    """The DISK_GB of each provider that has any: name -> (total, used)."""
+    """Return the DISK_GB of each provider that has any: name -> (total, used)."""
     rows = fleet.query(
         "SELECT p.name, i.total, i.used FROM inventories i JOIN resource_providers p ON p.id = i.provider_id"
         " JOIN resource_classes r ON r.id = i.class_id WHERE r.name = 'DISK_GB'"
@@ -29,7 +30,8 @@ def disks(fleet):
 
 
 def holdings(fleet):
-    """What instances and migrations hold: name or uuid -> provider -> class -> amount."""
+    """Return the allocations of instances and migrations: name or uuid -> provider -> class ->
+    amount."""
     rows = fleet.query(
         "SELECT coalesce(i.name, c.uuid), p.name, r.name, a.used FROM allocations a"
         " JOIN consumers c ON c.id = a.consumer_id JOIN resource_classes r ON r.id = a.class_id"
@@ -47,7 +49,7 @@ def discover(fleet, **variables):
 
 @pytest.fixture
 def sharing(fleet):
-    """The hosts, discovered with their pool declared."""
+    """Return the hosts, discovered with their pool declared."""
     discover(fleet, **DECLARED)
     return fleet
 
@@ -59,7 +61,8 @@ def test_one_provider_for_all_hosts(fleet):
     own = disks(fleet)
     assert {name: used for name, (dummy, used) in own.items()} == {"kvm1": 3, "kvm2": 3, "kvm3": 0}
 
-    # Declared: one provider, and what was held of the hosts' own disks is held of it.
+    # With the declaration there is one provider, and the allocations of the hosts' local disks
+    # belong to it.
     before = holdings(fleet)
     assert changed(discover(fleet, **DECLARED)) > 0
     size = int(fleet.run("kvm1", f"df --block-size=1G --output=size {SHARED}").split()[1])
@@ -78,11 +81,11 @@ def test_one_provider_for_all_hosts(fleet):
         name=POOL,
     ) == [(POOL, "MISC_SHARES_VIA_AGGREGATE")]
 
-    # Again: nothing is changed.
+    # A second run changes nothing.
     assert changed(discover(fleet, **DECLARED)) == 0
     assert disks(fleet) == {POOL: (total, 6)}
 
-    # Not declared any more: each host has its own disk, and the pool is gone.
+    # Without the declaration each host has its local disk, and the pool is removed.
     assert changed(discover(fleet)) > 0
     assert disks(fleet) == own and holdings(fleet) == before
     assert fleet.query("SELECT * FROM provider_aggregates") == []
@@ -96,7 +99,7 @@ def test_a_name_that_no_host_has_is_told(fleet):
 
 
 def test_an_instance_that_was_started_elsewhere_by_hand(sharing):
-    """As after the death of a host: the same domain on another one, with the disk it had."""
+    """Define the same domain with its disk on another host, as after the death of its host."""
     fleet, domain = sharing, Domain("web", size="2G")
     fleet.make("kvm1", domain)
     discover(fleet, **DECLARED)
@@ -120,7 +123,7 @@ def test_addresses(fleet):
 
 
 def test_place_and_drain(sharing):
-    """The whole way: the claim takes the disk from the pool, and a move leaves it there."""
+    """All steps: the claim takes the disk from the pool, and a move leaves it there."""
     fleet = sharing
     fleet.place([{"name": "web", "memory_mb": 64, "disks": [{"size_gb": 2}]}], **DECLARED)
     host, state = fleet.settled()["web"]

@@ -23,7 +23,7 @@ pytest_plugins = ["test_fleet"]
 
 @pytest.fixture
 def web(sharing):  # noqa: F811  pylint: disable=redefined-outer-name
-    """An instance on kvm1 that the store knows."""
+    """Make an instance on kvm1 that the store knows."""
     domain = Domain("web")
     sharing.make("kvm1", domain)
     discover(sharing)
@@ -32,8 +32,8 @@ def web(sharing):  # noqa: F811  pylint: disable=redefined-outer-name
 
 @contextlib.contextmanager
 def cut_from_the_controller(fleet):
-    """kvm1 no longer answers this machine; the other hosts reach it as before."""
-    # Said over another host, as the answer would not arrive here.
+    """Let kvm1 stop answering this machine; the other hosts still reach it."""
+    # The command goes through another host, because the answer would not arrive here.
     fleet.run("kvm2", f"ssh kvm1 ip route add blackhole {SWITCH_ADDRESS}/32")
     try:
         yield
@@ -43,7 +43,7 @@ def cut_from_the_controller(fleet):
 
 @contextlib.contextmanager
 def power_cut_in_the_end(fleet):
-    """What a test did to kvm1 ends with its power: the next test finds it as it is after a start."""
+    """Cut the power of kvm1 at the end: the next test finds it as after a start."""
     try:
         yield
     finally:
@@ -68,10 +68,10 @@ def test_only_the_controllers_network_is_cut(with_bmcs, fleet, web):
         assert "kvm2 and kvm3 can reach it" in text and "only the network between this controller and it is broken" in text
         assert "drover_evacuate_force=peers_reach" in text and "Nothing was started elsewhere" in text
         untouched(fleet, web)
-        # A person who says that it is off is wrong.
+        # A person wrongly says that the host is off.
         text = refused(fleet, drover_host_is_off="kvm1 is powered off")
         assert "You say that kvm1 is powered off, but kvm2 and kvm3 can reach it" in text
-        # The plan is shown, with that sentence.
+        # The output shows the plan, with that sentence.
         done = evacuate(fleet, "--check", check=False)
         assert done.returncode == 2 and "can reach it" in said(done) and "web kvm1 -> kvm" in said(done)
         # Another rule's flag does not lift it.
@@ -82,10 +82,11 @@ def test_only_the_controllers_network_is_cut(with_bmcs, fleet, web):
 
 
 def test_its_network_is_cut_and_its_disks_are_in_use(with_bmcs, fleet, web):
-    """Nobody reaches it, and it runs: the locks on shared storage say so. Then an operator cuts it off."""
+    """The controller does not reach it, and it runs: the locks on shared storage prove that. Then
+    an operator cuts its power."""
     with power_cut_in_the_end(fleet):
         fleet.run("kvm1", "(sleep 1; ip link set eth0 down) > /dev/null 2>&1 &")
-        time.sleep(2)  # the answer is here by then
+        time.sleep(2)  # the answer has arrived by then
         unseen(fleet)
         text = refused(fleet)
         assert "disks of its instances are in use" in text and "drover_evacuate_force=storage_active" in text
@@ -97,10 +98,11 @@ def test_its_network_is_cut_and_its_disks_are_in_use(with_bmcs, fleet, web):
 
 
 def test_safety_13_a_persons_word_does_not_outweigh_locks(with_bmcs, fleet, web):
-    """Somebody has switched off another machine: the guest runs on, and its disk is locked."""
+    """A person has switched off another machine: the guest continues to run, and its disk is
+    locked."""
     with power_cut_in_the_end(fleet):
         fleet.run("kvm1", "(sleep 1; ip link set eth0 down) > /dev/null 2>&1 &")
-        time.sleep(2)  # the answer is here by then
+        time.sleep(2)  # the answer has arrived by then
         unseen(fleet)
         text = refused(fleet, drover_host_is_off="kvm1 is powered off", drover_evacuate_force="driver_says_on")
         assert "disks of its instances are in use" in text and "drover_evacuate_force=storage_active" in text
@@ -108,7 +110,7 @@ def test_safety_13_a_persons_word_does_not_outweigh_locks(with_bmcs, fleet, web)
 
 
 def test_libvirt_alone_is_dead(fleet, web):
-    """It is restarted, and its guests did not notice."""
+    """Its libvirt is restarted, and its guests continue."""
     pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid")
     fleet.run("kvm1", "kill -9 $(cat /run/libvirtd.pid)")
     unseen(fleet)
@@ -117,7 +119,8 @@ def test_libvirt_alone_is_dead(fleet, web):
 
 
 def restarted(fleet):
-    """An evacuation restarts the libvirt of kvm1, which alone is dead, and goes no further."""
+    """An evacuation restarts the libvirt of kvm1, because only libvirt is dead, and does nothing
+    else."""
     done = evacuate(fleet, "--check", check=False)
     assert done.returncode == 2 and "only its libvirt does not: libvirt is restarted" in said(done)
     text = refused(fleet)
@@ -125,7 +128,7 @@ def restarted(fleet):
 
 
 def came_back(fleet, pid):
-    """kvm1 answers, its guest did not notice, and nothing is left behind."""
+    """Check that kvm1 answers, that its guest continued, and that nothing is left behind."""
     assert fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid") == pid and migrations(fleet) == []
     assert fleet.service("kvm1")["last_error"] is None and fleet.query("SELECT * FROM leases") == []
     discover(fleet)
@@ -133,7 +136,8 @@ def came_back(fleet, pid):
 
 
 def test_safety_09_libvirt_hangs(fleet, web):
-    """As it does when storage hangs. Nobody waits for it, it is restarted, and its guests did not notice."""
+    """It hangs as it does with hanging storage. No run waits for it, it is restarted, and its
+    guests continue."""
     pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid")
     with hanging(fleet, "kvm1"):
         began = time.monotonic()
@@ -148,7 +152,7 @@ def test_safety_09_libvirt_hangs(fleet, web):
 
 @contextlib.contextmanager
 def dead_storage(fleet, folder):
-    """Something is mounted over a folder of kvm1 whose server answers nothing."""
+    """Mount a file system without an answering server over a folder of kvm1."""
     script = (lab_layout.CHECKOUT / "tests" / "unit" / "silent_fs.py").read_text(encoding="utf-8")
     fleet.run("kvm1", f"cat > /run/silent_fs.py <<'END'\n{script}\nEND")
     fleet.run(
@@ -162,7 +166,7 @@ def dead_storage(fleet, folder):
 
 
 def test_storage_a_host_whose_storage_is_dead_is_read(fleet):
-    """Its libvirt answers: what is on the storage keeps what is booked for it, and nobody waits."""
+    """Its libvirt answers: disks on the storage keep their allocations, and no run waits."""
     local, shared = Domain("local", state="shutoff", folder=LOCAL), Domain("shared")
     fleet.make("kvm1", local, shared)
     discover(fleet)
@@ -180,7 +184,7 @@ def test_storage_a_host_whose_storage_is_dead_is_read(fleet):
 
 
 def test_not_now(with_bmcs, fleet, web):
-    """Rule S3, in the playbook: each refusal names what lifts it."""
+    """Rule S3, in the playbook: each refusal names the flag that lifts it."""
     with power_cut_in_the_end(fleet):
         fleet.run("kvm1", "mount --bind /bin/false /usr/sbin/libvirtd; kill -9 $(cat /run/libvirtd.pid)")
         unseen(fleet)
@@ -193,7 +197,7 @@ def test_not_now(with_bmcs, fleet, web):
         )
         assert "drover_evacuate_force=too_early" in text
         untouched(fleet, web)
-        # Two of three look dead: the sentence says so, and one is no reason.
+        # Two of three look dead: the sentence says so; one dead host is no reason.
         fleet.lab.command("kill", "kvm3")
         discover(fleet, "--limit", "kvm3,localhost", check=False)
         text = refused(fleet)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Snapshots of real guests: what they write before and after, merged while they run and while they are off, and dropped by a revert."""
+"""Snapshots of real guests: their writes before and after, merges while they run and while they are
+off, and a revert that drops writes."""
 
 from __future__ import annotations
 
@@ -31,10 +32,10 @@ def refused(fleet, state, name="one", instance="web", **variables):
 
 
 def write(fleet, byte, piece, name="web", target="vda", host="kvm1"):
-    """The QEMU of a running guest writes to its disk and flushes it, as the guest does."""
+    """Let the QEMU of a running guest write to its disk and flush it, as the guest does."""
     device = f"/machine/peripheral/virtio-disk{ord(target[-1]) - ord('a')}/virtio-backend"
     for order in (f"write -P {byte} {piece * PIECE} {PIECE}", "flush"):
-        # What it says is for QEMU's own output.
+        # The message is in QEMU's own output.
         assert "rror" not in fleet.run(host, f"virsh qemu-monitor-command {name} --hmp 'qemu-io -d {device} \"{order}\"'")
 
 
@@ -44,7 +45,7 @@ def active(fleet, name="web", target="vda", host="kvm1", where="--inactive"):
 
 
 def has(fleet, path, host="kvm1", kind="qcow2", **pieces):
-    """Whether a disk, with all that is behind it, has these bytes: p0=1, p1=2, ..."""
+    """Return True if a disk, with its backing files, has these bytes: p0=1, p1=2, ..."""
     for piece, byte in pieces.items():
         text = fleet.run(host, f"qemu-io -U -r -f {kind} -c 'read -P {byte} {int(piece[1:]) * PIECE} {PIECE}' {path}")
         if "read 65536/65536" not in text or "verification failed" in text:
@@ -58,7 +59,7 @@ def shown(fleet, name="web", host="kvm1"):
 
 @pytest.fixture
 def web(fleet):
-    """A running guest with two disks, one of them raw, and a drive."""
+    """Make a running guest with two disks, one of them raw, and a drive."""
     base, data = f"{SHARED}/web.qcow2", f"{SHARED}/web-data.raw"
     images(
         fleet,
@@ -90,12 +91,12 @@ def test_made_and_merged_while_the_guest_writes(fleet, web):
     assert re.search(r"web +one +external +\S+ \S+ UTC +- +no +before the upgrade", text) and re.search(
         r"web +two +external .* one +yes", text
     )
-    # What was there at each of them.
+    # The content at each of the snapshots.
     assert has(fleet, base, p0=1, p1=0, p2=0) and has(fleet, data, kind="raw", p0=0)
     top = active(fleet)
     assert active(fleet, where="") == top and has(fleet, top, p0=1, p1=2, p2=3) and len(fleet.files(SHARED)) == 7
 
-    # The older one first, which is not the image that the guest writes to.
+    # The older one first; its image is not the one that the guest writes to.
     text = said(snapshot(fleet, "absent", "one"))
     assert shown(fleet) == ["two"] and active(fleet) == top and len(fleet.files(SHARED)) == 5, text
     assert has(fleet, base, p0=1, p1=2, p2=0) and has(fleet, data, kind="raw", p0=7) and has(fleet, top, p0=1, p1=2, p2=3)
@@ -132,7 +133,7 @@ def test_reverted_and_merged_while_it_is_off(fleet, web):
     act(fleet, "start", "web")
     write(fleet, 6, 1)
     assert has(fleet, active(fleet), p0=1, p1=6)
-    # What was kept is backed by the image that a merge would change.
+    # The kept image is backed by the image that a merge would change.
     text = refused(fleet, "absent")
     assert f"would change {base}: the image {old} is backed by it" in text and shown(fleet) == ["one"]
     fleet.run("kvm1", f"rm $(ls {SHARED}/*-one-*.qcow2 | grep -v -e {active(fleet)} -e {active(fleet, target='vdb')})")
@@ -144,7 +145,7 @@ def test_reverted_and_merged_while_it_is_off(fleet, web):
     assert "two was made after it" in refused(fleet, "reverted")
     snapshot(fleet, "reverted", "two", discard=True)
     assert has(fleet, active(fleet), p0=1, p1=6, p2=0)
-    # Off, the older first.
+    # The guest is off; the older one first.
     snapshot(fleet, "absent", "one")
     assert shown(fleet) == ["two"] and has(fleet, base, p0=1, p1=6) and has(fleet, active(fleet), p0=1, p1=6, p2=0)
     snapshot(fleet, "absent", "two")
@@ -154,7 +155,7 @@ def test_reverted_and_merged_while_it_is_off(fleet, web):
 
 
 def test_deleted_with_its_snapshots(fleet, web):
-    """The images that it writes to go; what they are backed by stays, and is named."""
+    """The images that it writes to are removed; their backing files stay, and are named."""
     for name in ("one", "two"):
         snapshot(fleet, "present", name)
     newest = {active(fleet), active(fleet, target="vdb")}
@@ -166,7 +167,8 @@ def test_deleted_with_its_snapshots(fleet, web):
 
 
 def test_internal_ones_and_moves(fleet):
-    """What libvirt keeps in the image is listed, reverted to and deleted; with a snapshot nothing moves, and the way out is named."""
+    """Snapshots inside the image are listed, reverted to and deleted; a guest with a snapshot does
+    not move, and the way out is named."""
     path = f"{SHARED}/old.qcow2"
     images(fleet, "kvm1", f"qemu-img create -q -f qcow2 {path} 8M", f"qemu-io -f qcow2 -c 'write -q -P 1 0 64k' {path}")
     define(fleet, "kvm1", "old", disk(path))
@@ -186,7 +188,8 @@ def test_internal_ones_and_moves(fleet):
 
 
 def test_killed_and_gone_on_with(fleet, web):
-    """A merge that an earlier run began goes on; the file of a merge that was cut off after it is named; a clone holds it up."""
+    """The merge of an earlier run continues; the file of a merge that was killed after it is named;
+    a clone delays the merge."""
     base, data = web
     write(fleet, 1, 0)
     snapshot(fleet, "present")
@@ -198,7 +201,7 @@ def test_killed_and_gone_on_with(fleet, web):
     assert f"would change {base}: the domain clone" in text
     fleet.run("kvm1", f"virsh undefine clone && rm {clone}")
     overlays = active(fleet), active(fleet, target="vdb")
-    # As after a run that was killed when one disk was merged, and the other was about to be.
+    # The state after a run that was killed between the merges of its two disks.
     fleet.run("kvm1", "virsh blockcommit web vda --shallow --active --pivot --wait && virsh blockcommit web vdb --shallow --active --wait")
     assert "deleted in part" in refused_off(fleet)
     text = said(snapshot(fleet, "absent"))
@@ -207,6 +210,7 @@ def test_killed_and_gone_on_with(fleet, web):
 
 
 def refused_off(fleet):
-    """Why a half deleted snapshot is not reverted to, looked at with the module itself, as the guest runs on."""
+    """The reason why a half deleted snapshot is not reverted to; the test calls the module itself,
+    because the guest runs."""
     text = refused(fleet, "reverted")
     return text if "is running" not in text else "deleted in part"

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Real guests with snapshots are moved: live, off, with a drain, there and back, and by runs that are cut off."""
+"""Moves of real guests with snapshots: live, off, with a drain, there and back, and by runs that
+are killed."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 
-#: 4 s, after which the guest is paused to be moved.
+#: 4 s; then the guest is paused for its move.
 SLOW = {"bandwidth_mib": 4, "timeout_per_gib": 2, "on_timeout": "pause"}
 CONSOLE = "<graphics type='vnc' port='-1' autoport='yes' passwd='secret'/>"
 
 
 def guest(fleet, name="web", folder=SHARED, start=True, more=""):
-    """A guest with two disks, and the path of the first one."""
+    """Make a guest with two disks; return the path of the first one."""
     paths = [f"{folder}/{name}.qcow2", f"{folder}/{name}-data.raw"]
     images(fleet, "kvm1", f"qemu-img create -q -f qcow2 {paths[0]} 8M", f"qemu-img create -q -f raw {paths[1]} 8M")
     define(fleet, "kvm1", name, disk(paths[0]) + disk(paths[1], "vdb", "raw") + more, start=start)
@@ -44,7 +45,7 @@ def migrate(fleet, to, name="web", run=None, **variables):
 
 
 def recorded(fleet, host, name="web"):
-    """What libvirt has recorded of the snapshots: {name: XML}, and the current one."""
+    """Return libvirt's records of the snapshots: {name: XML}, and the current one."""
     found = {each: fleet.run(host, f"virsh snapshot-dumpxml --security-info {name} {each}") for each in shown(fleet, name, host)}
     return found, fleet.run(host, f"virsh snapshot-current --name {name}").strip() if found else None
 
@@ -54,7 +55,8 @@ def carries(fleet, host, name="web"):
 
 
 def test_there_and_back_and_what_snapshots_are_for(fleet):
-    """The guest writes on, its records are the same to the letter; at each host a snapshot is made, merged and reverted to."""
+    """The guest continues to write, and its records are identical; at each host a snapshot is made,
+    merged and reverted to."""
     base, data = guest(fleet, more=CONSOLE)
     discover(fleet)
     write(fleet, 1, 0)
@@ -81,7 +83,7 @@ def test_there_and_back_and_what_snapshots_are_for(fleet):
     snapshot(fleet, "present", "three")
     write(fleet, 5, 4)
 
-    # Off: there, reverted to there, and back.
+    # Off: the guest moves, is reverted there, and moves back.
     act(fleet, "stop", "web")
     before = recorded(fleet, "kvm1")
     migrate(fleet, "kvm2")
@@ -128,7 +130,8 @@ def test_a_drain_takes_them_along_and_names_those_that_stay(fleet):
 
 @pytest.mark.parametrize("start", [True, False])
 def test_an_evacuation_starts_the_newest_images(fleet, start):
-    """Nothing that the guest has written is lost, and no image; libvirt's records of the snapshots are. Then it is deleted with its newest images."""
+    """No write of the guest and no image is lost; libvirt's records of the snapshots are lost. Then
+    the guest is deleted with its newest images."""
     guest(fleet)
     discover(fleet)
     for number, name in enumerate(("one", "two"), 1):
@@ -158,7 +161,8 @@ def test_an_evacuation_starts_the_newest_images(fleet, start):
 
 
 def slow(fleet):
-    """A guest with two snapshots, whose live move does not end before its time is over: it keeps writing to its memory."""
+    """Make a guest with two snapshots. Its live move does not end before its time limit: it keeps
+    writing to its memory."""
     fleet.make("kvm1", Busy("web"))
     discover(fleet)
     snapshot(fleet, "present", "one")
@@ -167,7 +171,7 @@ def slow(fleet):
 
 
 def begun(fleet, before):
-    """The move is under way, and the records are in the metadata of the domain alone."""
+    """Wait until the move runs, with the records only in the metadata of the domain."""
     for _dummy in range(300):
         if "migration" in fleet.run("kvm1", "virsh domjobinfo web 2> /dev/null | tr A-Z a-z; true") and shown(fleet) == []:
             break
@@ -176,7 +180,7 @@ def begun(fleet, before):
 
 
 def settled(fleet, before):
-    """Exactly one host has it, with exactly its records."""
+    """Check that exactly one host has it, with exactly its records."""
     (host, word) = fleet.settled()["web"]
     assert word == "running" and recorded(fleet, host) == before and not carries(fleet, host)
     return host
@@ -184,7 +188,8 @@ def settled(fleet, before):
 
 @pytest.mark.parametrize("taken", [0, 1, 2])
 def test_a_run_that_was_cut_off_before_its_guest_moved(fleet, taken):
-    """As its host was lost with it: nobody knows any more that a move had begun. Of two records libvirt has no longer as many as were taken."""
+    """The host was lost with the run, so the begin of the move is not known. libvirt lacks the
+    given number of the two records."""
     before = slow(fleet)
     fleet.run("kvm1", f"python3 - <<'END'\n{TAKE.format(number=taken)}\nEND")
     assert len(shown(fleet)) == 2 - taken and carries(fleet, "kvm1")
@@ -194,7 +199,8 @@ def test_a_run_that_was_cut_off_before_its_guest_moved(fleet, taken):
     assert settled(fleet, before) == "kvm2"
 
 
-#: What a move does first: it writes the records into the metadata, and drops those of libvirt, or some of them.
+#: The first steps of a move: it writes the records into the metadata, and removes some or all of
+#: libvirt's records.
 TAKE = """
 import libvirt
 from xml.sax.saxutils import escape
@@ -212,7 +218,8 @@ for name in ("two", "one")[:{number}]:
 
 @pytest.mark.parametrize("aborted", [False, True])
 def test_its_worker_is_killed_in_the_middle(fleet, aborted):
-    """The migration goes on without it, or ends where the guest was; the next run gives the records back where the guest is."""
+    """The migration continues without it, or ends with the guest on its source; the next run
+    restores the records on the host of the guest."""
     before = slow(fleet)
     run = migrate(fleet, "kvm2", run=fleet.start, drover_migration=SLOW)
     begun(fleet, before)
@@ -226,7 +233,7 @@ def test_its_worker_is_killed_in_the_middle(fleet, aborted):
     assert fleet.query("SELECT status FROM migrations WHERE status NOT IN ('completed', 'failed', 'cancelled')") == []
 
 
-#: Kills the process on a hypervisor that carries the move out.
+#: Kill the process on a hypervisor that carries the move out.
 KILL_WORKER = """
 for file in /var/lib/drover/migrations/*.json; do
     kill -9 $(python3 -c "import json, sys; print(json.load(open(sys.argv[1]))['pid'])" $file)
@@ -235,7 +242,7 @@ done
 
 
 def test_libvirt_is_killed_in_the_middle(fleet):
-    """What libvirt has of the guest it has on disk."""
+    """libvirt keeps its state of the guest on disk."""
     before = slow(fleet)
     run = migrate(fleet, "kvm2", run=fleet.start, drover_migration=SLOW)
     begun(fleet, before)

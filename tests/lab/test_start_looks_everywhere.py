@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hostile B1 on real hypervisors: a guest that somebody has carried to another host by hand is not started a second time.
+"""Hostile B1 on real hypervisors: a guest that a person has moved to another host by hand is not
+started a second time.
 
-Its disk is local and copied with it, so that no lock of QEMU keeps the second start off.
+Its disk is local and copied with it, so no lock of QEMU prevents the second start.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def carry(fleet, name, source="kvm1", destination="kvm2", start=True):
 
 
 def runs(fleet, name):
-    """The hosts on which a guest runs."""
+    """Return the hosts of a running guest."""
     return [host for host in fleet.hosts for each in fleet.look([host])[host] if (each["name"], each["state"]) == (name, "running")]
 
 
@@ -37,7 +38,7 @@ def said(done):
 
 @pytest.fixture
 def carried(fleet):
-    """web is off on kvm1 as the store has it, and runs on kvm2 since."""
+    """Make web, off on kvm1 in the store, and running on kvm2 since."""
     fleet.make("kvm1", Domain("web", state="shutoff", folder=LOCAL))
     fleet.playbook("discover")
     carry(fleet, "web")
@@ -69,7 +70,7 @@ def test_a_cold_migration_does_not_start_what_runs_elsewhere(carried):
 
 
 def test_a_host_that_does_not_answer_is_named_and_lifted_by_its_name(carried):
-    """The libvirt of kvm2 is stopped: the controller reaches kvm2, and it shows nothing."""
+    """The libvirt of kvm2 is stopped: the controller reaches kvm2, and it reports nothing."""
     carried.run("kvm2", "virsh destroy web; virsh undefine web; kill -STOP $(cat /run/libvirtd.pid)")
     try:
         done = carried.playbook("instance_start", "-e", "drover_instance=web", check=False)
@@ -87,7 +88,7 @@ def runs_on(fleet, host):
 
 
 def test_place_does_not_build_what_somebody_has_defined_since_the_last_discovery(fleet):
-    """Hostile C2: another store has placed it, which this one does not know."""
+    """Hostile C2: another store has placed it, and this store does not know it."""
     fleet.make("kvm2", Domain("new"))
     done = fleet.place([{"name": "new", "memory_mb": 64, "disks": [{"size_gb": 1}]}], check=False)
     assert done.returncode == 2 and "kvm2 has new" in said(done)

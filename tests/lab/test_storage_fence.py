@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host that nobody reaches but whose guests still write to Ceph: it is shut out by the blocklist, and its guests run elsewhere."""
+"""A host that the controller does not reach, with guests that still write to Ceph: the blocklist
+cuts it off, and its guests run on other hosts."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ pytest_plugins = ["test_fleet"]
 
 
 def cut_off(*ports):
-    """What the kernel of a host does with what it sends, as words for ip: to these ports as ever, all else is lost."""
+    """Return the kernel's rules for sent packets of a host, as words for ip: packets to these ports
+    pass, all others are lost."""
     to_storage = [f"rule add priority {number} ipproto tcp dport {port} lookup main" for number, port in enumerate(ports, 10)]
     return [*to_storage, "rule add priority 30 from all blackhole"]
 
@@ -40,10 +42,11 @@ CUT_OFF = cut_off("6789", "6800-7300")
 
 
 class Inside:
-    """A host from the inside, whatever its network does."""
+    """A host from the inside, for any state of its network."""
 
     def __init__(self, fleet, host):
-        #: Its libvirtd: the one in the network of this host of this lab, as other labs have the same names and addresses.
+        #: Its libvirtd: the one in the network of this host of this lab, because other labs have
+        #: the same names and addresses.
         mark = f"lablib.host\0{fleet.lab.layout.folder}\0{host}\0".encode()
         networks, daemons = set(), {}
         for path in pathlib.Path("/proc").glob("[0-9]*"):
@@ -64,7 +67,7 @@ class Inside:
         return done
 
     def write(self, name, pattern):
-        """Write as the guest would; QEMU says in its log alone what came of it."""
+        """Write as the guest would; only QEMU's log has the result."""
         block = f'qemu-io -d /machine/peripheral/virtio-disk0/virtio-backend "write -P {pattern} 0 64k"'
         self.run("virsh", "qemu-monitor-command", name, "--hmp", block, check=False)
 
@@ -94,12 +97,12 @@ def on_ceph(cluster, fleet):
     found.cluster.ceph("osd", "blocklist", "clear")
     fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
     for image in found.images():
-        # Ceph takes half a minute to miss a client that was killed.
+        # Ceph takes half a minute to notice the death of a client.
         beside.until("the image can be removed", lambda name=image: removed(found, name), 90)
 
 
 def administrator(on_ceph, host):
-    """Give a host the key that the documentation names; the arguments of its commands."""
+    """Give a host the key of the documentation; return the arguments of its commands."""
     allowed = ("mon", 'allow r, allow command "osd blocklist"', "osd", "profile rbd-read-only")
     keyring = on_ceph.cluster.ceph("auth", "get-or-create", "client.fence", *allowed)
     config = f"[global]\nmon host = {SWITCH_ADDRESS}:6789\nkeyring = /root/fence.keyring\n"
@@ -109,7 +112,7 @@ def administrator(on_ceph, host):
 
 
 def content(on_ceph, image):
-    """The first 64 KiB of an image."""
+    """Return the first 64 KiB of an image."""
     path = on_ceph.cluster.folder / "exported"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
@@ -139,7 +142,7 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_ceph):
     inside.write("web", 2)
     before = content(on_ceph, "web-root")
     assert before == b"\2" * 65536, "its guest writes on"
-    # Ceph says that somebody has its image open, whatever a person says.
+    # Ceph reports that a client has its image open, for any word of a person.
     for word in ({}, {"drover_host_is_off": "kvm1 is powered off"}):
         refused = on_ceph.playbook("evacuate", check=False, drover_host="kvm1", **word)
         assert refused.returncode != 0 and "disks of its instances are in use" in said(refused), said(refused)
@@ -173,13 +176,14 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_ceph):
     assert "kvm1 has its storage again" in said(done), said(done)
     assert ":0/0" not in on_ceph.cluster.ceph("osd", "blocklist", "ls")
     assert fleet.where()["web"] == (there, "running") and content(on_ceph, "web-root") == b"\4" * 65536
-    # It is a destination again.
+    # The host is a destination again.
     on_ceph.playbook("drain", drover_host=there)
     assert fleet.settled()["web"][0] != there
 
 
 def test_two_hosts_are_shut_out_one_after_the_other(on_ceph):
-    """The second has what was started elsewhere for the first; both write on. Each is let in again for itself."""
+    """The second host has the restarted guests of the first; both still write. Each is lifted
+    separately."""
     fleet, admin = on_ceph.fleet, "kvm3"
     on_ceph.make("kvm1", "web", ("web-root", 1))
     on_ceph.make("kvm2", "db", ("db-root", 1))
@@ -208,7 +212,7 @@ def test_two_hosts_are_shut_out_one_after_the_other(on_ceph):
     assert content(on_ceph, "web-root") == b"\2" * 65536, "it is shut out no sooner than everything was looked at"
     force = ["many_down", "quiet_time"]
     refused = on_ceph.playbook("evacuate", check=False, drover_host="kvm2", drover_evacuate_force=force, **fence)
-    # The store knows that the first was shut out, and not that it still is.
+    # The store knows that the first was cut off, and does not know that it still is.
     assert "it may run on kvm1, not read now" in said(refused) and "drover_evacuate_force=unread_hosts" in said(refused), said(refused)
     assert fleet.where(["kvm3"]) == {}, said(refused)
     done = on_ceph.playbook("evacuate", drover_host="kvm2", drover_evacuate_force=[*force, "unread_hosts"], **fence)
@@ -236,7 +240,8 @@ def test_two_hosts_are_shut_out_one_after_the_other(on_ceph):
 
 
 def out_of_reach(on_ceph):
-    """All is discovered, and then nobody reaches kvm1 any more; it from the inside, and the fence."""
+    """Discover all hosts, then cut the controller's way to kvm1; return kvm1 from the inside, and
+    the fence."""
     fence = {
         "drover_host": "kvm1",
         "drover_storage_fence": "ceph",
@@ -251,7 +256,8 @@ def out_of_reach(on_ceph):
 
 
 def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
-    """Its tasks say that all is cut off, and the guest writes on: nothing is started a second time, until a fence that cuts is used."""
+    """Its tasks say that all is cut off, and the guest still writes: nothing is started a second
+    time before a fence that cuts is used."""
     fleet = on_ceph.fleet
     on_ceph.make("kvm1", "web", ("web-root", 1))
     own = fleet.folder / "own.yml"
@@ -264,7 +270,7 @@ def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
         fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
         inside.write("web", 2)
         refused = on_ceph.playbook("evacuate", check=False, drover_host="kvm1", drover_storage_fence=str(own))
-        # Why is said by the task that has seen it, and not once more in the end.
+        # The task that has seen it gives the reason, and the end does not repeat it.
         why, dummy, end = said(refused).partition("TASK [drover.compute.evacuate : Refuse]")
         assert refused.returncode != 0 and "but Ceph still has a client that writes there" in why, said(refused)
         assert "say so: -e 'drover_host_is_off" in end and "Ceph" not in end, said(refused)
@@ -281,7 +287,7 @@ def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
             inside.run("ip", *rule.replace("add", "del", 1).split())
     inside.run("virsh", "destroy", "web")
     on_ceph.playbook("discover", check=False)
-    # Both are lifted, and nobody knows what the first has cut off.
+    # Both are lifted, and the effect of the first cut is not known.
     own.unlink()
     refused = on_ceph.playbook("undrain", check=False, **fence)
     assert refused.returncode != 0 and f"the tasks {own}, which were to shut it out, are not on the controller" in said(refused), said(
@@ -295,7 +301,8 @@ def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
 
 
 def without_lock(on_ceph, name):
-    """A guest whose image has no lock of Ceph: nothing but the blocklist keeps two from writing to it."""
+    """Give the image of a guest no lock of Ceph: only the blocklist keeps two guests from writing
+    to it."""
     fleet = on_ceph.fleet
     on_ceph.make("kvm1", name, (f"{name}-root", 1), state="shutoff")
     on_ceph.cluster.rbd("feature", "disable", f"{name}-root", "object-map", "fast-diff", "deep-flatten", "exclusive-lock")
@@ -303,7 +310,8 @@ def without_lock(on_ceph, name):
 
 
 def dead(on_ceph):
-    """Nobody reaches kvm1 any more, and its guest writes on; it from the inside, and the fence."""
+    """Cut the controller's way to kvm1, with a guest that still writes; return kvm1 from the
+    inside, and the fence."""
     fleet = on_ceph.fleet
     without_lock(on_ceph, "web")
     inside, fence = out_of_reach(on_ceph)
@@ -314,7 +322,8 @@ def dead(on_ceph):
 
 
 def test_the_blocklist_is_lifted_by_hand_before_the_restart(on_ceph):
-    """Its guest writes again, and watches its image no more. So nothing is started, until a run has cut it off anew."""
+    """Its guest writes again, and no longer watches its image. So nothing is started before a run
+    has cut it off again."""
     fleet = on_ceph.fleet
     inside, fence = dead(on_ceph)
     run = fleet.start("evacuate", "-e", json.dumps({**VARIABLES, **fence}))
@@ -339,7 +348,8 @@ def test_the_blocklist_is_lifted_by_hand_before_the_restart(on_ceph):
 
 
 def test_the_host_comes_back_between_its_fence_and_the_restart(on_ceph):
-    """Nothing is started elsewhere, what was claimed is given back, and its guest writes on once it is let in."""
+    """Nothing is started on another host, the claims are released, and its guest writes again after
+    the lift."""
     fleet = on_ceph.fleet
     inside, fence = dead(on_ceph)
     run = fleet.start("evacuate", "-e", json.dumps({**VARIABLES, **fence}))

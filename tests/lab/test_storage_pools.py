@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two storage pools on each host: a shared one for the instances' path, and each host's own, for the disks that ask for it."""
+"""Two storage pools on each host: a shared pool for the instances' path, and a local pool for the
+disks that request it."""
 
 from __future__ import annotations
 
@@ -39,12 +40,12 @@ def test_the_whole_life_of_an_instance_with_a_disk_in_a_pool(fleet):
     taken = {host: {"VCPU": 1, "MEMORY_MB": 64}, POOL: {"DISK_GB": 1}, own(host): {CLASS: 2}}
     assert holdings(fleet)["web"] == taken
 
-    # Discovery and a second run agree with what was claimed.
+    # A discovery and a second run agree with the claim.
     assert changed(discover(fleet, **VARIABLES)) == 0 and holdings(fleet)["web"] == taken
     again = fleet.place([definition], **VARIABLES)
     assert changed(again) == 0, said(again)
 
-    # A drain copies the disk of the pool, and nothing of the shared storage.
+    # A drain copies the disk of the local pool, and nothing of the shared storage.
     shared = fleet.files(SHARED)
     fleet.drain(host, **VARIABLES)
     there, state = fleet.settled()["web"]
@@ -78,7 +79,7 @@ def test_disks_that_others_made_count_in_their_pool(fleet):
     assert found["near"] == {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}, own("kvm1"): {CLASS: 3}}
     assert found["far"] == {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}, POOL: {"DISK_GB": 2}}
 
-    # A pool that does not run gets nothing new, and a warning says so.
+    # A pool that does not run gets no new disk, and a warning says so.
     fleet.run("kvm1", "virsh pool-destroy default")
     try:
         done = discover(fleet, **VARIABLES)

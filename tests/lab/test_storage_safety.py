@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""On real hypervisors: no file that anybody needs is removed, and nothing runs on over another file than its own."""
+"""On real hypervisors: no file in use is removed, and no guest continues with another file than its
+own."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def cdrom(path, target="sda"):
 
 
 def define(fleet, host, name, devices, start=False, boot=""):
-    """Make a domain of which not only the disks are the test's own."""
+    """Make a domain with devices of the test, beside its disks."""
     text = XML.format(name=name, uuid=uuid.uuid4(), devices=devices, os=boot)
     fleet.run(host, f"virsh define /dev/stdin <<'END'\n{text}\nEND")
     if start:
@@ -53,7 +54,8 @@ def discover(fleet, *words, **variables):
 
 
 def act(fleet, what, name, **variables):
-    """Run one of the playbooks on an instance, by force where the playbook knows that: the guests ignore the power button."""
+    """Run one of the playbooks on an instance, by force if the playbook has that option: the guests
+    ignore the power button."""
     playbook = f"instance_{what}"
     force = {"drover_instance_force": True} if "instance_force" in READ[playbook].split() else {}
     given = {"drover_instance_timeout": 30, **force, **variables}
@@ -61,7 +63,7 @@ def act(fleet, what, name, **variables):
 
 
 def checked(fleet, name, destination="kvm2", host="kvm1"):
-    """What the hypervisors say against a move."""
+    """Return the hypervisors' objections to a move."""
     uuid_ = fleet.run(host, f"virsh domuuid {name}").strip()
     given = json.dumps({"start": [{"uuid": uuid_, "destination": destination}], "check": True})
     words = ["ansible", host, "-m", "drover.compute._domain_migration", "-a", given]
@@ -74,19 +76,19 @@ def checked(fleet, name, destination="kvm2", host="kvm1"):
 
 
 def refused(fleet, name, **variables):
-    """Why an instance is not moved to kvm2."""
+    """Return the reason why an instance is not moved to kvm2."""
     given = {"drover_instances": [name], "drover_destination": "kvm2", "drover_instance_timeout": 30, **variables}
     return fleet.refused("instance_migrate", "-e", json.dumps(given))
 
 
 def starts(fleet, host, name):
-    """A domain can be started, so all that it needs is there."""
+    """Start and stop a domain, to prove that it has all its files."""
     fleet.run(host, f"virsh start {name} && virsh destroy {name}")
 
 
 @contextlib.contextmanager
 def hidden(fleet, host, folder):
-    """Another file system is mounted over a folder of a host."""
+    """Mount another file system over a folder of a host."""
     fleet.run(host, f"mount -t tmpfs other {folder}")
     try:
         yield
@@ -95,7 +97,8 @@ def hidden(fleet, host, folder):
 
 
 def test_safety_02_and_04_what_clones_are_backed_by_stays(fleet):
-    """A template on a local disk with a clone by path and one by volume, all shut off: moved, drained and deleted."""
+    """A template on a local disk with a clone by path and one by volume, all shut off: moved,
+    drained and deleted."""
     base, clone, by_volume = (f"{LOCAL}/{name}.qcow2" for name in ("tmpl", "clone", "cl"))
     images(
         fleet,
@@ -115,14 +118,14 @@ def test_safety_02_and_04_what_clones_are_backed_by_stays(fleet):
         "<source pool='default' volume='cl.qcow2'/><target dev='vda' bus='virtio'/></disk>",
     )
     discover(fleet)
-    # The hypervisor says it of a single move, the plan of a drain.
+    # The hypervisor refuses a single move, the plan refuses a drain.
     text = checked(fleet, "tmpl")
     assert f"its disk {base} is on storage of this host only, and the domain c" in text and "uses it" in text
     text = fleet.refused("drain", "-e", "drover_host=kvm1")
     assert "tmpl: one of its disks backs cl, clone on its host" in text
     done = act(fleet, "delete", "tmpl")
     assert f"Kept {base}: the domain c" in said(done)
-    # Both clones go with all that is behind them.
+    # Both clones move with all their backing files.
     done = fleet.playbook("instance_migrate", "-e", json.dumps({"drover_instances": ["clone", "cl"], "drover_destination": "kvm2"}))
     assert fleet.where() == {"clone": ("kvm2", "shutoff"), "cl": ("kvm2", "shutoff")}, said(done)
     assert fleet.files(LOCAL, "kvm1") == ["tmpl.qcow2"] and sorted(fleet.files(LOCAL, "kvm2")) == ["cl.qcow2", "clone.qcow2"]
@@ -162,7 +165,8 @@ def test_safety_06_pools_of_one_name_with_other_files(fleet):
 
 
 def test_safety_05_another_golden_image_of_the_same_length(fleet):
-    """A move compares what is behind a disk over the network; an evacuation by what discovery has recorded."""
+    """A move compares backing files over the network; an evacuation compares them with the record
+    of discovery."""
     golden, other = f"{LOCAL}/golden.raw", f"{LOCAL}/other.raw"
     tops = {name: f"{SHARED}/{name}.qcow2" for name in ("web", "shop")}
     for host, byte in (("kvm1", 1), ("kvm2", 1), ("kvm3", 3)):
@@ -189,7 +193,8 @@ def test_safety_05_another_golden_image_of_the_same_length(fleet):
 
 
 def test_safety_17_and_21_a_library_and_a_kernel(fleet):
-    """Media of a library are not taken for the instance's own; a kernel that the destination does not have is a reason."""
+    """Media of a library do not count as the instance's own; a kernel that the destination does not
+    have is a reason."""
     library, kernel = f"{LOCAL}/debian-12.iso", f"{LOCAL}/vmlinuz"
     images(fleet, "kvm1", f"truncate -s 1M {library}", f"qemu-img create -q -f qcow2 {LOCAL}/deb.qcow2 8M", f"echo a kernel > {kernel}")
     define(fleet, "kvm1", "deb", disk(f"{LOCAL}/deb.qcow2") + cdrom(library), boot=f"<kernel>{kernel}</kernel>")
@@ -227,7 +232,8 @@ def test_storage_a_server_on_the_source_itself(fleet):
 
 
 def test_storage_what_the_destination_does_not_see(fleet):
-    """A disk on shared storage that a third host's guest is backed by, and a destination that has not mounted it."""
+    """A third host's guest is backed by a disk on shared storage, and the destination has not
+    mounted it."""
     base, top = f"{SHARED}/base-0.qcow2", f"{LOCAL}/far.qcow2"
     fleet.make("kvm1", Domain("base", state="shutoff", size="8M"))
     images(fleet, "kvm3", OVER.format(kind="qcow2", base=base, top=top))

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/own-machines.md, "The dead host had the guest of the store": from the nightly export on another machine, and back into the store afterwards."""
+"""docs/own-machines.md, "The dead host had the guest of the store": from the nightly export on
+another machine, and back into the store afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ OWN = {"drover_store_machine": "pg1"}
 
 
 class Backup(Losing):
-    """A store, and the folder of its export."""
+    """Make a store, and the folder of its export."""
 
     def __init__(self, fleet):
         self.fleet = fleet
@@ -36,7 +37,7 @@ def test_issue_44_the_host_with_the_guest_of_the_store_dies(fleet):
     folder = fleet.folder / "rescue"
     folder.mkdir()
     (fleet.folder / "export.jsonl").rename(folder / "export.jsonl")
-    # After the export: one is moved, one is made, and one is moved there.
+    # After the export: one guest moves, one is made, and one moves there.
     play(fleet, "instance_migrate", drover_instance="carried", drover_destination="kvm2")
     late = Domain("late")
     fleet.make("kvm1", late)
@@ -57,7 +58,7 @@ def test_issue_44_the_host_with_the_guest_of_the_store_dies(fleet):
     }, said(done)  # fmt: skip
     assert where["carried"][0] == "kvm2" and copies(*domains) == [True, True, True, False, False]
 
-    # The store runs again. It knows nothing of all that, and starts nothing a second time.
+    # The store runs again. It knows none of these changes, and starts nothing a second time.
     play(fleet, "discover", check=False)
     done = play(fleet, "evacuate", drover_host="kvm1", **OFF, **OWN)
     now = fleet.where(["kvm2", "kvm3"])
@@ -66,7 +67,7 @@ def test_issue_44_the_host_with_the_guest_of_the_store_dies(fleet):
     recorded = dict(fleet.query("SELECT i.name, n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id"))
     assert recorded == {name: host for name, (host, _state) in now.items()}
 
-    # And the host comes back.
+    # Then the host comes back.
     fleet.lab.command("start", "kvm1")
     done = play(fleet, "discover")
     assert "removed the stale definition of pg1" in said(done) and fleet.settled() == now, said(done)

@@ -42,7 +42,7 @@ def test_it_starts_what_the_drain_shut_down(fleet):
     fleet.drain("kvm1", drover_unmovable="shutdown")
     assert states(fleet) == dict.fromkeys(["low", "high", "pinned", "off"], "shutoff")
 
-    # One cannot start: its disk is away.
+    # One guest cannot start: its disk is away.
     disk = f"{SHARED}/high-0.qcow2"
     fleet.run("kvm1", f"mv {disk} {disk}.away")
     done = fleet.playbook("undrain", "-e", "drover_host=kvm1", check=False)

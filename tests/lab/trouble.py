@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What befalls a fleet: its store is lost or restored, a libvirt hangs."""
+"""Problems of a fleet: its store is lost or restored, a libvirt hangs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import subprocess
 
 
 class Losing:
-    """What has the attribute fleet, and loses its store."""
+    """The base of a class with the attribute fleet; it can lose the store."""
 
     def note(self, text):
-        """Write to a log, for the one who reads what a run said."""
+        """Write to a log, for a reader of the run's output."""
         if log := os.environ.get("DROVER_ATTACK_LOG"):
             with open(log, "a", encoding="utf-8") as file:
                 file.write(text + "\n")
@@ -35,7 +35,7 @@ class Losing:
             path.unlink()
 
     def lost(self, how):
-        """Lose the store: nothing is left, or what the export has."""
+        """Lose the store: it is empty, or has the content of the export."""
         if how == "new":
             self.lose()
         else:
@@ -44,7 +44,7 @@ class Losing:
 
 @contextlib.contextmanager
 def hanging(fleet, host):
-    """The libvirt of a host takes connections and answers nothing."""
+    """Let the libvirt of a host accept connections and not answer."""
     fleet.run(host, "kill -STOP $(cat /run/libvirtd.pid)")
     try:
         yield

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What runs where, seen over and over again on every host for as long as a test lasts.
+"""The running domains, listed repeatedly on every host for the length of a test.
 
-An instance that moves runs at its source, then at its destination, and never at its source again. So
-one whose hosts alternate has run twice, or has been set back to what it was before its move.
+An instance that moves runs at its source, then at its destination, and never at its source again.
+So an instance with alternating hosts has run twice, or has returned to its state before the move.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pathlib
 import shlex
 import typing
 
-#: Run on a host until /srv/shared/watched is gone: a line "BEGAN ENDED UUID NAME" for each domain that runs, ten times a
-#: second. Between the two times libvirt said so.
+#: Run on a host until /srv/shared/watched is removed: a line "BEGAN ENDED UUID NAME" for each
+#: running domain, ten times a second. libvirt's answer came between the two times.
 WATCH = """
 import libvirt, os, sys, time
 libvirt.registerErrorHandler(lambda context, error: None, None)
@@ -34,14 +34,16 @@ with open("/srv/shared/seen-" + os.uname().nodename, "a", buffering=1) as seen:
 """
 
 
-#: A domain that two looks show ran in the time between them too, where that is no longer (seconds).
+#: A domain in two consecutive lists ran in the time between them too, if that time is no longer
+#: than this (seconds).
 CONTINUOUS = 1.5
 
 
 class Watch:
-    """Watches from ``with`` to its end. A host whose power was cut is watched again after ``on(host)``.
+    """A watch from ``with`` to its end. A host that lost its power is watched again after
+    ``on(host)``.
 
-    :param hosts: those that are on; else all.
+    :param hosts: names of the hosts that are on; None for all.
     """
 
     def __init__(self, fleet: typing.Any, hosts: list[str] | None = None) -> None:
@@ -63,12 +65,13 @@ class Watch:
         self._fleet.run(host, f"setsid /usr/bin/python3 -c {shlex.quote(WATCH)} < /dev/null > /dev/null 2>&1 &")
 
     def path(self, uuid: str) -> list[str]:
-        """The hosts that a domain has run on, one after the other."""
+        """Return the hosts of a domain, one after the other."""
         hosts = [host for dummy, dummy, host in sorted(self._seen("uuid").get(uuid, []))]
         return [host for host, before in zip(hosts, [None, *hosts]) if host != before]
 
     def doubled(self, key: str) -> list[str]:
-        """Where one uuid, or one name, was seen on a host in the time between two looks at another host that showed it too."""
+        """Return the uuids or names that were seen on a host between two consecutive lists of
+        another host with them."""
         found = []
         for each, seen in self._seen(key).items():
             for host in {host for dummy, dummy, host in seen}:
@@ -83,7 +86,7 @@ class Watch:
         return found
 
     def _seen(self, key: str) -> dict[str, list[tuple[float, float, str]]]:
-        """All looks that showed a uuid, or a name: (began, ended, host)."""
+        """Return all lists with a uuid, or a name: (began, ended, host)."""
         found: dict[str, list[tuple[float, float, str]]] = {}
         for file in self._folder.glob("seen-*"):
             host = file.name.removeprefix("seen-")

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The faults of the real part of the fault matrix: to which operations they can happen and when, what they do, how they are taken away.
+"""The faults of the real part of the fault matrix: the operations and the moments of each, its
+effect, its repair.
 
-A fault that is added to FAULTS has a cell with each operation that it can happen to, at each of its moments.
+A fault that is added to FAULTS has a cell with each possible operation, at each of its moments.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import shlex
 import shutil
 import subprocess
 
-#: Run on a host: end the modules that are at work there; not the host itself, what watches, or this.
+#: Run on a host: end the working modules; not the host itself, the watch, or this script.
 KILL_MODULES = """
 import glob, os, signal
 for path in glob.glob("/proc/[0-9]*"):
@@ -33,15 +34,16 @@ RESTARTED = "/usr/sbin/libvirtd -d && virsh list"
 class Fault:
     """One fault.
 
-    moments: "before" and "after" the task of the operation, and "during" it; with the name of a task behind it, those of that one.
-    environment: of the run that it happens to.
-    exact: where the instances are in the end, and in which state, is what it would have been without it.
-    gone: it takes the instance away for good.
-    namesakes: two stores, of which none knows what the other has made, may make an instance of one name each.
+    moments: "before" and "after" the task of the operation, and "during" it; with the name of a
+    task behind it, the moment of that task. environment: environment of the run with the fault.
+    exact: True if the hosts and states of the instances at the end are the same as without the
+    fault. gone: True if it removes the instance for good. namesakes: True if two stores, which do
+    not know each other's instances, may each make an instance of one name.
     """
 
     moments: tuple[str, ...] = ("during",)
-    #: It concerns what the store is, not how the operation goes on: it happens to the first operation of each kind.
+    #: True if it concerns the content of the store and not the progress of the operation: it
+    #: happens to the first operation of each kind.
     of_kinds = False
     environment: dict[str, str] = {}
     exact, gone, namesakes = True, False, False
@@ -51,7 +53,7 @@ class Fault:
 
     @staticmethod
     def applies(operation) -> bool:
-        """Whether it can happen to an operation, and makes a difference."""
+        """Return True if it can happen to an operation, and makes a difference."""
         return True
 
     @classmethod
@@ -59,18 +61,18 @@ class Fault:
         return cls.moments
 
     def strike(self, run, watch) -> None:
-        """Let it happen; the run goes on after it."""
+        """Let it happen; the run continues after it."""
         raise NotImplementedError
 
     def mend(self, watch) -> None:
-        """The run has ended: take the fault away."""
+        """Remove the fault after the end of the run."""
 
     def again(self) -> list:
-        """Do what the documents say, and give the command again; the runs, of which the last counts."""
+        """Follow the documents, and give the command again; return the runs, the last one counts."""
         return [self.give()]
 
     def back(self, discovered) -> None:
-        """The host that was dead is back and was discovered: do what the discovery says."""
+        """Follow the message of the discovery after the dead host came back."""
 
     def give(self):
         run = self.world.start()
@@ -79,7 +81,7 @@ class Fault:
 
 
 class ControllerKilled(Fault):
-    """kill -9 of all that ansible-playbook has started; what it began on a hypervisor goes on."""
+    """kill -9 of all processes of ansible-playbook; its work on a hypervisor continues."""
 
     @classmethod
     def moments_of(cls, operation):
@@ -90,7 +92,7 @@ class ControllerKilled(Fault):
 
 
 class ModuleKilled(Fault):
-    """kill -9 of the module on the hypervisor; what libvirt was sent goes on."""
+    """kill -9 of the module on the hypervisor; libvirt continues its operation."""
 
     of_kinds = True
 
@@ -98,7 +100,8 @@ class ModuleKilled(Fault):
         self.fleet.run(self.operation.at, f"/usr/bin/python3 -c {shlex.quote(KILL_MODULES)}")
 
     def again(self):
-        """A volume that has data is nobody's to overwrite: the message says how a person removes it."""
+        """Remove volumes with data as the messages say, because no run may overwrite them; give the
+        command again."""
         run = self.give()
         left = {command for each in self.world.runs for command in re.findall(r"If nobody needs it: (virsh vol-delete \S+ \w+)", each.said)}
         for command in left:
@@ -107,11 +110,11 @@ class ModuleKilled(Fault):
 
 
 class TwiceAtOnce(Fault):
-    """Somebody gives the same command while it is carried out."""
+    """Another run gives the same command during the operation."""
 
     def strike(self, run, watch):
         self.other = self.world.start()
-        # It may wait for the first.
+        # It may wait for the first run.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.other.process.wait(8)
 
@@ -120,14 +123,15 @@ class TwiceAtOnce(Fault):
 
 
 class TaskTimeout(Fault):
-    """Ansible gives the task up. libvirt does not answer for 2 s longer, and then does what it was sent."""
+    """Ansible ends the task. libvirt does not answer for 2 s longer, and then carries out the
+    order."""
 
     SECONDS = 10
 
     def __init__(self, world):
         super().__init__(world)
         task, limit = self.operation.task, str(self.SECONDS)
-        # A task that is named by what it runs on a host has the name of all such tasks.
+        # A task that is named after its module on a host has the name of all such tasks.
         self.environment = {"ANSIBLE_TASK_TIMEOUT": limit} if " at " in task else {"DROVER_STOPS_TASK": task, "DROVER_STOPS_SECONDS": limit}
 
     def strike(self, run, watch):
@@ -138,7 +142,7 @@ class TaskTimeout(Fault):
 
 
 class StoreLocked(Fault):
-    """Another one has locked the store for longer than anybody waits."""
+    """Another process has locked the store for longer than any run waits."""
 
     @staticmethod
     def applies(operation):
@@ -185,10 +189,11 @@ class LibvirtDies(Fault):
 
     def mend(self, watch):
         self.fleet.run(self.operation.at, RESTARTED)
-        # A libvirtd that starts gives up a pool that it cannot read right then. A build says so, and how a person starts the pool.
+        # A starting libvirtd stops a pool that it cannot read at that moment. A build says so, with
+        # the command for a start of the pool.
         self.world.storage.again(self.operation.at)
 
-    #: It may have left a volume that has data.
+    #: The start may have left a volume with data.
     again = ModuleKilled.again
 
 
@@ -207,7 +212,7 @@ class LibvirtHangs(Fault):
 
 
 class DestinationDies(Fault):
-    """The power of the destination fails, and is back after the run; what ran there is off."""
+    """The power of the destination fails, and is back after the run; its guests are off."""
 
     exact = False
 
@@ -224,7 +229,7 @@ class DestinationDies(Fault):
 
 
 class NetworkCut(Fault):
-    """What kvm1 and the destination send to each other goes to nobody; the controller reaches both."""
+    """Packets between kvm1 and the destination are lost; the controller reaches both."""
 
     moments = ("before",)
 
@@ -244,7 +249,7 @@ class NetworkCut(Fault):
 
 
 class DiskFull(Fault):
-    """There is no room for a disk where the instance is to be."""
+    """There is no room for a disk on the destination of the instance."""
 
     moments = ("before",)
 
@@ -260,7 +265,8 @@ class DiskFull(Fault):
 
 
 class SecondStore(Fault):
-    """Another controller, whose store has read the same hosts, does the same while it is carried out."""
+    """Another controller, with a store that has read the same hosts, does the same during the
+    operation."""
 
     of_kinds, exact, namesakes = True, False, True
 
@@ -274,20 +280,21 @@ class SecondStore(Fault):
 
 
 class FromBackup(Fault):
-    """The run is killed, and the store comes back from a backup that was made before it. What ran then it cannot know."""
+    """The run is killed, and the store comes back from an earlier backup. It cannot know the
+    changes by the run."""
 
     of_kinds, exact = True, False
     moments = ("after",)
     strike = ControllerKilled.strike
 
     def mend(self, watch):
-        # The database alone, as people restore it.
+        # Only the database, as people restore it.
         for ending in ("-wal", "-shm"):
             (self.world.folder / f"store.db{ending}").unlink(missing_ok=True)
         shutil.copyfile(self.world.backup / "store.db", self.world.folder / "store.db")
 
     def again(self):
-        """It may be refused until the hosts were read."""
+        """Give the command; it may be refused until the hosts were read."""
         first = self.give()
         if first.process.returncode == 0:
             return [first]
@@ -295,7 +302,7 @@ class FromBackup(Fault):
 
 
 class MadeAnew(Fault):
-    """The run is killed and the store is lost; the new one has not seen the host."""
+    """The run is killed and the store is lost; the new store has not read the host."""
 
     of_kinds, exact = True, False
     moments = ("after",)
@@ -314,20 +321,22 @@ class MadeAnew(Fault):
         self.operation.settings(self.fleet)
 
     def again(self):
-        """It may be refused until the host was seen."""
+        """Give the command; it may be refused until the host was read."""
         first = self.give()
         self.fleet.run(self.operation.at, RESTARTED)
-        # As after LibvirtDies: the discovery says how a person starts the pool.
+        # The case is the same as LibvirtDies: the discovery names the command for a start of the
+        # pool.
         self.world.storage.again(self.operation.at)
         if self.operation.dead:
-            # It does not know what a host has that it has never read, so there is nothing that it could do again.
+            # The store knows no instance of a host that it has never read, so there is nothing to
+            # repeat.
             run = self.give()
             assert run.process.returncode and "The store has never read kvm1" in run.said
             return [first, run, self.world.discover("--limit", "!kvm1")]
         return [first, self.world.discover(), self.give()]
 
     def back(self, discovered):
-        """It cannot know that they were evacuated."""
+        """The store cannot know that they were evacuated."""
         for name in ("web", "beside"):
             assert f"{name} is on kvm1 (shutoff) and kvm2 (" in " ".join(discovered.said.split())
             self.fleet.run("kvm1", f"virsh undefine {name}")
@@ -335,7 +344,7 @@ class MadeAnew(Fault):
 
 
 class TwoNames(Fault):
-    """kvm1 is in somebody's inventory as kvm1-old too, and is discovered by that name."""
+    """kvm1 is also in another inventory as kvm1-old, and is discovered by that name."""
 
     of_kinds = True
     moments = ("before",)
@@ -354,16 +363,17 @@ class TwoNames(Fault):
         self.world.discover("-i", str(file), "--limit", "kvm1-old,localhost")
 
     def again(self):
-        """The second name is taken out of the store, as the warning of the discovery says."""
+        """Remove the second name from the store, as the warning of the discovery says."""
         runs = [self.give()]
         for _dummy in range(2):
-            # Where the store has it under the second name first, a discovery sees it under the other one.
+            # If the store has it under the second name first, a discovery sees it under the other
+            # one.
             runs += [self.world.ad_hoc("drover.compute.compute_node", {"host": "kvm1-old", "nodes": []}), self.world.discover()]
         return [*runs, self.give()]
 
 
 class _ByHand(Fault):
-    """A person does something to the domain."""
+    """A person changes the domain."""
 
     of_kinds = True
     exact = False
@@ -378,17 +388,17 @@ class DestroyedByHand(_ByHand):
 
 
 class UndefinedByHand(_ByHand):
-    """With its disk left where it is."""
+    """Undefine it, and leave its disk."""
 
     gone = True
     moments = ("after",)
     words = "virsh destroy web; virsh undefine web --snapshots-metadata"
 
     def forget(self):
-        """A person says that it is gone, and its room is free."""
+        """Release its room, as a person who says that it is lost."""
         found = [uuid for (uuid,) in self.fleet.query("SELECT uuid FROM instances WHERE name = 'web'")]
         if not found and self.operation.state is None:
-            # A deletion, which had no need of the domain to end well.
+            # The operation was a deletion, and it ended well without the domain.
             return self.world.discover()
         (uuid,) = found
         instances = {"instances": [uuid]}
@@ -399,7 +409,7 @@ class UndefinedByHand(_ByHand):
 
 
 class MovedByHand(_ByHand):
-    """To another host, with virsh migrate."""
+    """A person moves it to another host, with virsh migrate."""
 
     moments = ("before",)
 
@@ -408,7 +418,7 @@ class MovedByHand(_ByHand):
         return operation.destination == "kvm2" and not operation.dead
 
     def strike(self, run, watch):
-        # One after the other: it is to be moved once.
+        # One host after the other: it must move only once.
         for host in ("kvm1", "kvm2"):
             found = self.fleet.run(host, "virsh list --all --name").split()
             if "web" in found:

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The operations of the real part of the fault matrix: what they begin with, what is done, how the fleet is in the end.
+"""The operations of the real part of the fault matrix: their initial fleet, their action, and the
+fleet at the end.
 
-An operation that is added to OPERATIONS has all the cells of the faults that can happen to it.
+An operation that is added to OPERATIONS has all the cells of the possible faults.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from test_lifecycle import FLAVORS
 from test_sharing import holdings
 from test_storage_fence import CUT_OFF, Inside, administrator
 
-#: What guests need beside their disks, among the disks of others: the image that those are backed by, and a medium.
+#: The files of guests beside their disks: the backing image that other guests use too, and a
+#: medium.
 BASE, ISO = f"{SHARED}/base.qcow2", f"{SHARED}/tools.iso"
 #: A disk that comes and goes.
 DATA = f"{SHARED}/data.qcow2"
@@ -33,13 +35,14 @@ OVER = "qemu-img create -q -f qcow2 -F qcow2 -b {base} {path}"
 
 @dataclasses.dataclass
 class Guest(Domain):
-    """A guest that heeds the power button; its disk is backed by an image that others have too, and it has a medium."""
+    """A guest that obeys the power button; other guests share the backing image of its disk, and it
+    has a medium."""
 
     boots: bool = True
     based: bool = True
 
     def __post_init__(self) -> None:
-        # The same in each cell, as in the store that was prepared.
+        # The uuid is the same in each cell, and in the prepared store.
         self.uuid = str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{self.name}.matrix.invalid"))
 
     def script(self) -> str:
@@ -52,7 +55,7 @@ class Guest(Domain):
 
 @dataclasses.dataclass
 class WithData(Guest):
-    """The same with a second disk, which QEMU takes away without its help."""
+    """The same with a second disk, which QEMU removes without the guest's help."""
 
     def script(self) -> str:
         data = f"<disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='none'/><source file='{DATA}'/><target dev='sdb' bus='usb'/></disk>"
@@ -61,7 +64,8 @@ class WithData(Guest):
 
 @dataclasses.dataclass
 class OnVolumes(Guest):
-    """The same with its disk on a volume of its own; and where all hosts see them, with another volume that was there before it."""
+    """The same with its disk on a new volume; on shared storage, also with another volume that
+    existed before."""
 
     storage: type[storages.Files] = storages.Files
 
@@ -71,7 +75,7 @@ class OnVolumes(Guest):
 
     @property
     def given(self) -> str | None:
-        """Its name proves nothing."""
+        """Return the name of the second volume; the name proves nothing."""
         return f"{self.uuid}-vdb" if self.storage.shared else None
 
     def script(self) -> str:
@@ -91,22 +95,23 @@ class OnVolumesWithData(WithData, OnVolumes):
 
 
 class WithFolder(Guest):
-    """The same, whose host has a folder for its disk to go to."""
+    """The same, on a host with a folder for the move of its disk."""
 
     def script(self) -> str:
         return f"mkdir -p {LOCAL}/fast\n{super().script()}"
 
 
 def beside() -> Guest:
-    """An instance beside it that is off."""
+    """Return a second instance that is off."""
     return Guest("beside", state="shutoff")
 
 
 class Operation:
     """One operation.
 
-    kind: what it has in common with others. what: the playbook. variables: its own. task: where it works on a hypervisor, which is ``at`` (see stops.Stop).
-    destination: where the instance web is to be, or is to be made; None where it stays on its host.
+    kind: group of similar operations. what: the playbook. variables: variables of the playbook.
+    task: its work on a hypervisor, on the host ``at`` (see stops.Stop). destination: host of the
+    instance web after a move or a build; None if it stays on its host.
     """
 
     kind = what = ""
@@ -114,53 +119,53 @@ class Operation:
     task = ""
     at = "kvm1"
     destination: str | None = None
-    #: The state of web in the end, None where it is gone; its host, None for any.
+    #: The state of web at the end, None if it is removed; its host, None for any.
     state: str | None = "running"
     host: str | None = "kvm1"
-    #: It makes files at a host, whose folder may be full: (host, folder).
+    #: The place of new files, with a folder that may be full: (host, folder).
     fills: tuple[str, str] | None = None
-    #: kvm1 is off from the beginning.
+    #: True if kvm1 is off from the beginning.
     dead = False
-    #: Whether it has the cells that take minutes, and a kill at each moment.
+    #: True if it has the cells that take minutes, and a kill at each moment.
     thorough = False
-    #: What a shell on ``at`` sees in the middle of the work, where that is not just some time after it has begun.
+    #: A shell test on ``at`` for the middle of the work; empty for a fixed time after its start.
     midst = ""
     #: More moments of a kill.
     moments: tuple[str, ...] = ()
-    #: Where the disks are.
+    #: The storage of the disks.
     storage: type[storages.Files] = storages.Files
-    #: The only faults that it has cells of; None for all that can happen to it.
+    #: The only faults of its cells; None for all possible faults.
     faults: tuple[str, ...] | None = None
-    #: Files that it makes, where the disks of its guests are on volumes.
+    #: New files, for disks of guests on volumes.
     new_files: frozenset[str] = frozenset()
 
     def web(self) -> list[Guest]:
         return [Guest("web")]
 
     def guests(self) -> list[Guest]:
-        """What is on kvm1 when it begins."""
+        """Return the guests on kvm1 at the beginning."""
         return [*self.web(), beside()]
 
     def settings(self, fleet) -> None:
-        """Beyond a discovery: what a person has told each store."""
+        """Make the settings of each store that a person makes after a discovery."""
 
     def prepare(self, fleet) -> None:
-        """What went before, once."""
+        """Do the earlier operations, once."""
 
     def begin(self, world) -> None:
-        """What happens right before it."""
+        """Make the changes right before the operation."""
         if self.dead:
             world.power_off("kvm1")
             world.storage.forget()
 
     def intrude(self, world, running: set[str]) -> None:
-        """Do what must not harm the guests that run on hosts which the controller reaches."""
+        """Do something that must not harm the guests on hosts that the controller reaches."""
 
     def back(self, world) -> None:
-        """The host that was dead is back, and was discovered."""
+        """Check the dead host after its return and discovery."""
 
     def check(self, fleet) -> None:
-        """Beyond where web is: what must be in the end."""
+        """Check the end, beyond the host of web."""
 
     def words(self) -> list[str]:
         return ["-e", json.dumps({"drover_instance_timeout": 30, **SHARED_POOL, **self.storage.variables, **self.variables})]
@@ -197,11 +202,12 @@ class Delete(_Power):
 
 
 class AttachDisk(Operation):
-    """On the bus usb, as the guests of the lab have no operating system that releases another disk."""
+    """The disk is on the bus usb, because the guests of the lab have no operating system that
+    releases another disk."""
 
     kind = "device"
     what, task, attached = "instance_disk.yml", "_domain_device present at kvm1", 1
-    #: Of its other disks, those that are files.
+    #: The number of its other disks that are files.
     files = 1
     device = {"name": "web", "path": DATA, "bus": "usb", "size": "1GiB", "state": "present"}
 
@@ -209,7 +215,8 @@ class AttachDisk(Operation):
         return ["-e", json.dumps({"device": self.device})]
 
     def check(self, fleet):
-        """The running domain and its definition have the same disks, and the store counts them."""
+        """Check that the running domain and its definition have the same disks, and that the store
+        counts them."""
         for words in ("", "--inactive"):
             shown = fleet.run("kvm1", f"virsh domblklist --details {words} web")
             assert len([line for line in shown.splitlines() if line.split()[:2] == ["file", "disk"]]) == self.files + self.attached, shown
@@ -227,7 +234,7 @@ class DetachDisk(AttachDisk):
 
 
 class Grow(Operation):
-    """Of a disk of a guest that runs."""
+    """The disk of a running guest grows."""
 
     kind = "growth"
     what, task = "instance_disk", "_domain_device present at kvm1"
@@ -240,7 +247,7 @@ class Grow(Operation):
 
 
 class MoveDisk(Operation):
-    """To another folder of its host."""
+    """The disk moves to another folder of its host."""
 
     kind = "disk"
     what, task = "instance_disk_move", "_domain_disk_move at kvm1"
@@ -252,7 +259,8 @@ class MoveDisk(Operation):
         return [WithFolder("web", folder=LOCAL, size="40M", written_mb=8, based=False)]
 
     def check(self, fleet):
-        """It runs with the new file and is defined with it, and nothing is left of the old one or of the move."""
+        """Check that it runs with the new file and has it in its definition, and that nothing is
+        left of the old file or of the move."""
         for words in ("", "--inactive"):
             shown = fleet.run("kvm1", f"virsh dumpxml {words} web")
             assert self.new in shown and self.old not in shown and "disk_move" not in shown, shown
@@ -260,7 +268,7 @@ class MoveDisk(Operation):
 
 
 class MoveDiskCold(MoveDisk):
-    """The same of an instance that is off."""
+    """The same for an instance that is off."""
 
     state, thorough = "shutoff", False
 
@@ -269,7 +277,8 @@ class MoveDiskCold(MoveDisk):
 
 
 class DrainPool(Operation):
-    """The disk of web goes from its pool to another one of its host, and the pool is proven to be empty."""
+    """The disk of web moves from its pool to another pool of its host, and the pool is proven
+    empty."""
 
     kind = "pool"
     what, task, destination = "drain", "_domain_disk_move at kvm1", "kvm1"
@@ -282,7 +291,8 @@ class DrainPool(Operation):
         return [Guest("web", folder=self.storage.folder, size="40M", written_mb=8, based=False)]
 
     def check(self, fleet):
-        """It is defined with the new file, nothing is left of the old one, and nothing new gets space in the pool."""
+        """Check that it is defined with the new file, that nothing is left of the old one, and that
+        no new disk gets space in the pool."""
         shown = fleet.run("kvm1", "virsh dumpxml --inactive web")
         assert self.new in shown and self.old not in shown, shown
         assert fleet.files(self.storage.folder) == [] and "web-0.qcow2" in fleet.files(LOCAL)
@@ -292,7 +302,7 @@ class DrainPool(Operation):
 
 
 class DrainPoolCold(DrainPool):
-    """The same of an instance that is off."""
+    """The same for an instance that is off."""
 
     state = "shutoff"
 
@@ -311,13 +321,13 @@ class WithSnapshot(Guest):
             f"virsh snapshot-create-as {self.name} one --disk-only --diskspec vda,file={path} --diskspec sda,snapshot=no",
         ]
         if self.state == "shutoff":
-            # What it has written since.
+            # The later writes of the guest.
             lines.append(f"qemu-io -f qcow2 -c 'write -q -P 9 512k 64k' {path}")
         return "\n".join(lines)
 
 
 class Snapshot(Operation):
-    """Of a guest that runs."""
+    """A snapshot of a running guest."""
 
     kind = "snapshot"
     what, task, wanted = "instance_snapshot", "_domain_snapshot present at kvm1", "present"
@@ -328,7 +338,8 @@ class Snapshot(Operation):
         return ["-e", json.dumps(given)]
 
     def check(self, fleet):
-        """The running domain and its definition have the same image, which has as many layers above that of others as it should."""
+        """Check that the running domain and its definition have the same image, with the right
+        number of layers above the shared image."""
         assert fleet.run("kvm1", "virsh snapshot-list web --name").split() == self.snapshots
         shown = [fleet.run("kvm1", f"virsh domblklist --details {words} web") for words in ("", "--inactive")]
         assert shown[0] == shown[1]
@@ -339,7 +350,7 @@ class Snapshot(Operation):
 
 
 class DeleteSnapshot(Snapshot):
-    """It is merged while the guest runs."""
+    """The snapshot is merged while the guest runs."""
 
     task, wanted = "_domain_snapshot absent at kvm1", "absent"
     snapshots, layers = [], 1
@@ -356,7 +367,7 @@ class RevertSnapshot(Snapshot):
 
 
 class ResizeAndConfirm(Operation):
-    """To another host."""
+    """A resize to another host."""
 
     kind = "resize"
     what, task, destination, host = "instance_resize", "domain stopped at kvm1", "kvm2", "kvm2"
@@ -368,7 +379,7 @@ class ResizeAndConfirm(Operation):
 
 
 class ResizeAndRevert(ResizeAndConfirm):
-    """There and back, struck where it is there and is to go back."""
+    """A resize there and back; the fault happens after the move there, before the move back."""
 
     task, at, host, destination = "domain stopped at kvm2", "kvm2", "kvm1", "kvm1"
     variables = {**ResizeAndConfirm.variables, "drover_resize": "revert"}
@@ -388,7 +399,7 @@ class ColdMove(LiveMove):
 
 
 class MoveWithSnapshot(LiveMove):
-    """It takes libvirt's record of a snapshot along."""
+    """The guest moves with libvirt's record of a snapshot."""
 
     thorough = False
     variables = {**LiveMove.variables, **SHARED_POOL}
@@ -402,7 +413,7 @@ class MoveWithSnapshot(LiveMove):
 
 
 class CopiedMove(LiveMove):
-    """Its disk is on the host's own storage."""
+    """Its disk is on local storage of the host."""
 
     variables = {**LiveMove.variables, "drover_migration": {"bandwidth_mib": 20}}
     fills, thorough = ("kvm2", LOCAL), False
@@ -412,7 +423,7 @@ class CopiedMove(LiveMove):
 
 
 class _OfHost(Operation):
-    """Its instances go to kvm2, as kvm3 takes none."""
+    """Its instances go to kvm2, because kvm3 takes none."""
 
     kind = "host"
     destination, host = "kvm2", "kvm2"
@@ -427,7 +438,7 @@ class Drain(_OfHost):
 
 
 class DrainAfterCopies(Drain):
-    """With a copy of the disks before anything is changed; struck while they are made."""
+    """A drain with a copy of the disks before any change; the fault happens during the copy."""
 
     kind = "copies"
     task, thorough = "Copy the disks of the running guests", True
@@ -449,16 +460,16 @@ class DrainAfterCopies(Drain):
         self.prepare(world.fleet)
 
     def copies(self, fleet) -> list[str]:
-        """Files that look like copies."""
+        """Return the files that look like copies."""
         return [f"{self.folder}/{each}" for each in fleet.files(self.folder, "kvm3") if not each.startswith(".")]
 
     def intrude(self, world, running):
-        """Whatever looks like a copy is one."""
+        """Check that every file that looks like a copy is one."""
         for copy in self.copies(world.fleet):
             assert "identical" in world.fleet.run("kvm3", f"qemu-img compare -U {self.web()[0].paths[0]} {copy}"), copy
 
     def check(self, fleet):
-        """There is a whole one, and nothing is left of others."""
+        """Check that there is a whole copy, and that nothing is left of others."""
         assert self.copies(fleet)
         assert len(fleet.files(self.folder, "kvm3")) == len(self.copies(fleet))
 
@@ -474,7 +485,7 @@ class Evacuate(_OfHost):
 
 
 class Rolling(_OfHost):
-    """Of kvm1, with its instances back at home in the end."""
+    """A rolling maintenance of kvm1, with its instances back on it at the end."""
 
     what, task, host = "rolling_maintenance", "_domain_migration at kvm1", "kvm1"
     variables = {"drover_rolling_reboot": "never", "drover_rolling_bring_back": True}
@@ -484,7 +495,7 @@ class Rolling(_OfHost):
 
 
 class Undrain(Operation):
-    """What the drain has shut down is started."""
+    """The instances that the drain has shut down are started."""
 
     kind = "host"
     what, task = "undrain", "domain_power running at kvm1"
@@ -548,7 +559,8 @@ class OnStorage(Operation):
 
 
 class PlaceOnStorage(OnStorage):
-    """It builds a disk where such are made, and where all hosts see them, gets a volume that was there before it."""
+    """Builds a disk on storage that makes volumes; on shared storage it also gets a volume that
+    existed before."""
 
     def __init__(self):
         copies = self.storage.makes and not issubclass(self.storage, storages.Mounted)
@@ -562,7 +574,8 @@ class PlaceOnStorage(OnStorage):
 
 
 class DeviceOnStorage(OnStorage):
-    """The disk that comes and goes is a file, which counts on its host; those on the storage count there."""
+    """The disk that is attached and detached is a file, which counts on its host; disks on the
+    storage count there."""
 
     files = 0
 
@@ -571,11 +584,11 @@ class DeviceOnStorage(OnStorage):
 
 
 class MoveDiskOnStorage(OnStorage):
-    """From the storage to a folder of its host; the volume that web only got stays where it is."""
+    """The disk moves from the storage to a folder of its host; a volume that web only got stays."""
 
     fills = None
     new_files = frozenset({f"{LOCAL}/fast/{OnVolumes('web').own}"})
-    # All of a volume is copied.
+    # A whole volume is copied.
     variables = {**MoveDisk.variables, "drover_migration": {"bandwidth_mib": 64}}
 
     def prepare(self, fleet):
@@ -585,7 +598,8 @@ class MoveDiskOnStorage(OnStorage):
         self.prepare(world.fleet)
 
     def check(self, fleet):
-        """It runs with the new file and is defined with it, and what was on the volume is in the file."""
+        """Check that it runs with the new file and has it in its definition, and that the file has
+        the data of the volume."""
         own, (new,) = OnVolumes("web").own, self.new_files
         for words in ("", "--inactive"):
             shown = fleet.run("kvm1", f"virsh dumpxml {words} web")
@@ -598,7 +612,8 @@ class MoveDiskOnStorage(OnStorage):
 
 
 class EvacuateBehindFence(OnStorage, Evacuate):
-    """Of a host that nobody reaches and whose guests run on: it is shut out by the blocklist of Ceph."""
+    """An evacuation of a host that the controller does not reach, with running guests: the
+    blocklist of Ceph cuts it off."""
 
     kind, storage = "fence", storages.Rbd
     variables = {**_OfHost.variables, **AT_ONCE, "drover_storage_fence": "ceph", "drover_ceph_admin": "kvm3"}
@@ -619,12 +634,14 @@ class EvacuateBehindFence(OnStorage, Evacuate):
         world.cut.add("kvm1")
 
     def intrude(self, world, running):
-        """What runs elsewhere writes at the host that was shut out: the contents of all volumes are compared after that."""
+        """Write on the host that was cut off, in the guests that run on other hosts: the contents
+        of all volumes are compared after that."""
         for name in running if "kvm1" in world.cut else ():
             Inside(world.fleet, "kvm1").write(name, 3)
 
     def back(self, world):
-        """It was started anew. It has its storage again with an undrain; a store that was made anew knows nothing of the fence."""
+        """Check the host after its new start. It gets its storage back with an undrain; a store
+        that was made again knows nothing of the fence."""
         known = world.fleet.query("SELECT host FROM storage_fences")
         run, ceph = world.playbook("undrain", *self.words()), world.storage.cluster.ceph
         assert run.finish() == 0 and bool(known) == ("kvm1 has its storage again" in run.said)
@@ -641,7 +658,7 @@ STORAGES = {
     storages.Lvm: ["place", "delete", "live move", "cold move", "drain"],
 }
 
-#: The faults that differ between storages, and the operations of those that have the cells of no others.
+#: The faults that differ between storages, and the operations that have only their cells.
 FEW = ("controller killed", "libvirtd dies", "destination dies", "network cut")
 WITH_FEW = {
     **dict.fromkeys(
@@ -650,7 +667,7 @@ WITH_FEW = {
     ),
     storages.Rbd: ["attach disk", "detach disk", "move disk", "resize and revert"],
 }
-#: What differs of an operation with its disks on volumes.
+#: The differences of an operation with its disks on volumes.
 DIFFERENT = {"place": PlaceOnStorage, "attach disk": DeviceOnStorage, "detach disk": DeviceOnStorage, "move disk": MoveDiskOnStorage}
 
 OPERATIONS["evacuate behind a fence on rbd"] = EvacuateBehindFence

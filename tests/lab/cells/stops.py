@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stops a playbook exactly before or after a task, or a call of a host, by the callback plugin in the folder callback."""
+"""A stop of a playbook exactly before or after a task, or a call of a host, by the callback plugin
+in the folder callback."""
 
 from __future__ import annotations
 
@@ -10,20 +11,21 @@ import pathlib
 import socket
 import threading
 
-#: Seconds that a run may take until it comes to its task.
+#: The time limit (seconds) of a run until its task.
 PATIENCE = 180
 
 
 class Stop:
-    """One stop of one run: ``with`` it the run may be started with its environment.
+    """One stop of one run: inside ``with`` it the run may be started with its environment.
 
     :param when: "before" or "after".
-    :param task: the name of the task; or the module, its state and the host, such as "domain stopped at kvm1".
+    :param task: name of the task; or the module, its state and the host, such as "domain stopped at
+        kvm1".
     """
 
     def __init__(self, when: str, task: str) -> None:
         self._wanted = f"{when}\t{task}\n"
-        # Short, for a socket's path may have 107 bytes.
+        # A short path, because a socket's path may have 107 bytes.
         self._path = f"/tmp/drover-stops-{os.getpid()}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._reached, self._go = threading.Event(), threading.Event()
@@ -49,7 +51,7 @@ class Stop:
         }
 
     def wait(self, process) -> bool:
-        """Wait until the run is there, and stands still; False where it ended without."""
+        """Wait until the run has reached its stop; return False if it ended without that."""
         for _dummy in range(PATIENCE * 20):
             if self._reached.wait(0.05):
                 return True
@@ -77,5 +79,5 @@ class Stop:
             try:
                 connection.sendall(b"\n")
             except OSError:
-                # The run was killed where it stood.
+                # The run was killed at its stop.
                 pass

@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The storages of the real part of the fault matrix: where the disks of web and beside are, and what must hold of their volumes.
+"""The storages of the real part of the fault matrix: the place of the disks of web and beside, and
+the conditions for their volumes.
 
-A storage that is added to STORAGES has the operations that it names, each with all the cells of the faults that can happen to it.
-A volume is known by its place, which is a host or "" for one that all hosts have, and by its name.
+A storage that is added to STORAGES has the operations that it names, each with all the cells of its
+possible faults. The key of a volume is its place, which is a host or "" for all hosts, with its
+name.
 """
 
 from __future__ import annotations
@@ -20,24 +22,26 @@ from lablib.storage import beside, ceph, cephfs, gluster, iscsi, lvm, nbd, nfs
 from test_fleet import BOOT_SECTOR, LOCAL, SHARED, Fleet
 
 GIB = 2**30
-#: Of each volume this much is written and compared.
+#: The number of MiB of each volume that are written and compared.
 SEEN_MB = 8
-#: What makes the first of it: the operating system of the lab's guests, and then the name of the volume, over and over.
+#: The shell commands for this part: the operating system of the lab's guests, and then the name of
+#: the volume, repeated.
 CONTENT = "{{ echo {sector} | base64 -d; yes {name} | head -c 1M; }} > {file}; truncate -s {seen}M {file}"
 
-#: An image that is copied into volumes, all of whose data is compared.
+#: An image that is copied into volumes; all of its data is compared.
 GOLDEN, GOLDEN_MB = f"{SHARED}/golden.qcow2", 192
 MAKE_GOLDEN = f"qemu-img create -q -f qcow2 {GOLDEN} {GOLDEN_MB}M && qemu-io -c 'write -q -P 90 0 {GOLDEN_MB}M' {GOLDEN}"
 #: A volume that a person has made, and that definitions attach.
 SOMEBODYS = "somebodys"
 
-#: Run on a host: a person moves a domain to another host.
+#: Run on a host: move a domain to another host, as a person does.
 MOVE = (
     'how=--offline; [ "$(virsh domstate {name})" = running ] && how=--live;'
     " virsh migrate $how {more} --unsafe --persistent --undefinesource {name} qemu+ssh://root@{there}/system"
 )
 
-#: Run on a host: a folder has no room. It is on no file system in memory, to which no disk is moved anyway.
+#: Run on a host: make a folder full. It is on no file system in memory, because no disk moves to
+#: one.
 FULL = """
 truncate -s 1M /run/full && mkfs.ext4 -q -m 0 -O ^has_journal /run/full && mount -o loop /run/full {folder} && rmdir {folder}/lost+found || exit
 dd if=/dev/zero of={folder}/full bs=4k 2> /dev/null; true
@@ -47,33 +51,34 @@ Place = tuple[str, str]
 
 
 def content(name: str, file: str) -> str:
-    """The shell command that writes what a volume begins with into a file."""
+    """Return the shell command that writes the first part of a volume into a file."""
     return CONTENT.format(sector=base64.b64encode(BOOT_SECTOR).decode(), name=name, file=file, seen=SEEN_MB)
 
 
 class Files:
-    """No volumes: disks are files of the folder that all hosts have, or of a host."""
+    """No volumes: disks are files of a shared folder, or of a local one."""
 
     name = ""
-    #: What each playbook gets.
+    #: The variables of each playbook.
     variables: dict[str, typing.Any] = {}
     programs: tuple[str, ...] = ()
     #: All hosts have the same volumes.
     shared = False
-    #: Volumes are made for instances, and removed with them; otherwise instances only get those that exist.
+    #: True if volumes are made for instances, and removed with them; otherwise instances only get
+    #: existing ones.
     makes = False
-    #: Each host has room of its own, which can be taken.
+    #: True if each host has local room, which the tests can fill.
     fillable = False
     pool = ""
 
     @staticmethod
     def disk(name: str, target: str) -> str:
-        """The XML of a disk that is a volume."""
+        """Return the XML of a disk that is a volume."""
         raise NotImplementedError
 
     @classmethod
     def given(cls, name: str) -> dict[str, typing.Any]:
-        """A disk of a definition that is a volume which was there before."""
+        """Return a disk of a definition that is an existing volume."""
         raise NotImplementedError
 
     def __init__(self, lab: typing.Any) -> None:
@@ -84,57 +89,58 @@ class Files:
         return all(shutil.which(name) for name in cls.programs)
 
     def ready(self) -> None:
-        """It runs, all hosts have it, and nothing is in it."""
+        """Start it on all hosts, and empty it."""
 
     def again(self, host: str) -> None:
-        """A host that was off has it again."""
+        """Give it back to a host that was off."""
 
     def forget(self) -> None:
-        """Wait until it knows that the clients of a host that has lost its power are gone: an evacuation rightly waits for that."""
+        """Wait until it knows that the clients of a host without power are gone: an evacuation
+        rightly waits for that."""
 
     def close(self) -> None:
-        """Take it down."""
+        """Stop it."""
         if self.pool:
             self.fleet.everywhere(f"virsh pool-destroy {self.pool}; virsh pool-undefine {self.pool}; true")
 
     def make(self, host: str, names: typing.Iterable[str]) -> None:
-        """Volumes of 1 GiB, each with a content of its own."""
+        """Make volumes of 1 GiB, each with different content."""
 
     def volumes(self, hosts: typing.Iterable[str]) -> dict[Place, int]:
-        """The volumes that the storage itself lists, with their sizes in bytes."""
+        """Return the volumes that the storage itself lists, with their sizes in bytes."""
         return {}
 
     def digests(self, volumes: typing.Iterable[Place], mib: int = SEEN_MB) -> dict[Place, str]:
-        """What volumes begin with."""
+        """Return digests of the first part of volumes."""
         return {}
 
     def volume_of(self, host: str, source: dict[str, str]) -> Place | None:
-        """The volume that is the source of a disk; None where it is none."""
+        """Return the volume that is the source of a disk; None for another source."""
         return None
 
     def golden_digest(self) -> str:
-        """What a volume begins with into which GOLDEN was copied."""
+        """Return the digest of the first part of a volume with a copy of GOLDEN."""
         return self.fleet.run("kvm2", f"qemu-img convert -O raw {GOLDEN} /tmp/raw && sha256sum /tmp/raw; rm /tmp/raw").split()[0]
 
     def promised(self, fleet: Fleet) -> dict[str, int]:
-        """What the store counts of it, as {place: GiB}."""
+        """Return the store's allocations of it, as {place: GiB}."""
         return _promised(fleet, {f"pool/{self.pool}": ""})
 
     def move_by_hand(self, host: str, there: str, name: str) -> None:
-        """A person moves a domain to another host with virsh."""
+        """Move a domain to another host with virsh, as a person does."""
         self.fleet.run(host, MOVE.format(name=name, there=there, more=""))
 
     def fill(self, host: str, folder: str) -> None:
-        """Leave no room there."""
+        """Fill the folder."""
         self.fleet.run(host, FULL.format(folder=folder))
 
     def make_room(self, host: str, folder: str) -> None:
-        """There is room again."""
+        """Empty the folder again."""
         self.fleet.run(host, f"umount {folder}")
 
 
 class Folders(Files):
-    """Disks are files of a pool of kvm1 beside those that it has."""
+    """Disks are files of an additional pool of kvm1."""
 
     pool, folder = "fast", f"{LOCAL}/fast"
     variables = {"drover_storage_pools": ["default", pool]}
@@ -169,7 +175,7 @@ class Rbd(Files):
 
     def ready(self):
         ceph.up(self.lab.layout)
-        # Ceph takes half a minute to miss a client that was killed, and those are all dead.
+        # Ceph takes half a minute to notice the death of a client, and these clients are all dead.
         beside.until("all images are removed", self._empty, 90)
 
     def _empty(self):
@@ -236,13 +242,13 @@ class Rbd(Files):
 
 
 class _OfServer(Files):
-    """What exists on a server that QEMU reaches by itself."""
+    """Storage on a server that QEMU reaches without the host."""
 
     shared = True
-    #: Of lablib.storage, and its class.
+    #: The module of lablib.storage, and its class.
     module: typing.Any = None
     kind: typing.Any = None
-    #: The server of the lab. Guests and definitions name what it has.
+    #: The server of the lab. Guests and definitions name its images.
     server: typing.Any = None
 
     def __init__(self, lab):
@@ -307,26 +313,26 @@ class Iscsi(_OfServer):
 
 
 class Nbd(_OfServer):
-    """Exports of an NBD server, which are counted nowhere."""
+    """Exports of an NBD server, which no provider counts."""
 
     name, programs, module, kind = nbd.NAME, nbd.PROGRAMS, nbd, nbd.Server
 
 
 class Nfs(_OfServer):
-    """Files of an NFS server, which no host has mounted."""
+    """Files of an NFS server; no host mounts it."""
 
     name, programs, module, kind = nfs.NAME, nfs.PROGRAMS, nfs, nfs.Server
 
 
 class Mounted(Files):
-    """Files of a file system that all hosts have mounted with FUSE."""
+    """Files of a file system that all hosts mount with FUSE."""
 
     makes = True
     shared = True
-    #: Of lablib.storage.
+    #: The module of lablib.storage.
     module: typing.Any = None
     folder = ""
-    #: The host that looks. No operation leaves it off.
+    #: The host that reads the files. No operation leaves it off.
     looks = "kvm3"
 
     def ready(self):
@@ -368,21 +374,21 @@ class Mounted(Files):
 
 
 class Gluster(Mounted):
-    """Of a volume of GlusterFS."""
+    """Files of a GlusterFS volume."""
 
     name, pool, folder, programs, module = gluster.NAME, gluster.FILES, gluster.MOUNT, gluster.PROGRAMS, gluster
     variables = {"drover_storage_pools": [pool]}
 
 
 class CephFs(Mounted):
-    """Of CephFS, whose mount does not say where it comes from, so that it is declared."""
+    """Files of CephFS. Its mount does not name its origin, so the pool is declared."""
 
     name, pool, folder, programs, module = cephfs.NAME, cephfs.NAME, cephfs.MOUNT, cephfs.PROGRAMS, cephfs
     variables = {"drover_storage_pools": [pool], "drover_shared_pools": ["shared", pool]}
 
 
 class Lvm(Files):
-    """Logical volumes of each host, which a move copies."""
+    """Local logical volumes of each host, which a move copies."""
 
     makes = True
     name = "lvm"
@@ -441,7 +447,7 @@ class Lvm(Files):
         return _promised(fleet, {f"{host}_pool_{self.pool}": host for host in fleet.hosts})
 
     def move_by_hand(self, host, there, name):
-        """With what is on its volumes, of which none is left where they were."""
+        """Move it with its volumes, and remove them at the source."""
         listed = self.fleet.run(host, f"virsh domblklist {name} | grep -o '/dev/{self.pool}/.*'").split()
         for volume in (path.rpartition("/")[2] for path in listed):
             self.fleet.run(there, f"virsh vol-create-as {self.pool} {volume} 1G")

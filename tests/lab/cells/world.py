@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cell's world: the hosts and the store as they are when an operation begins, its runs, and what must hold in the end."""
+"""The world of a cell: the hosts and the store at the begin of an operation, its runs, and the
+conditions at the end."""
 
 from __future__ import annotations
 
@@ -24,11 +25,13 @@ from test_fleet import IMAGE, LOCAL, SHARED, Fleet, clean, descendants, end
 
 #: Seconds after which a run is killed, and the cell fails.
 PATIENCE = 300
-#: How long a guest takes to start where the strike is to come in the middle, and when the strike comes.
+#: The time that the start of a guest takes if a fault must happen in its middle, and the time of
+#: the fault (seconds).
 START_SECONDS, STRIKE_SECONDS = 2, 1.2
 
-#: Run on a host: guests take as many seconds to start as a file says. It stays until the end, and is one file for ever, for
-#: libvirt asks a QEMU that has changed all that it can do, which takes longer than a cell.
+#: Run on a host: the start of a guest takes as many seconds as a file says. The wrapper stays until
+#: the end and never changes, because libvirt queries all features of a changed QEMU, which takes
+#: longer than a cell.
 WRAP = """
 mkdir -p /run/real; mountpoint -q /run/real && exit
 [ -e /root/slow ] || cat > /root/slow <<'END'
@@ -40,7 +43,7 @@ chmod 755 /root/slow; mount --bind /usr /run/real && mount --bind /root/slow /us
 """
 UNWRAP = "umount --lazy /usr/bin/qemu-system-x86_64; umount --lazy /run/real; true"
 
-#: Run on a host: whatever a fault has done to it is undone. The instances are taken away after that.
+#: Run on a host: undo all effects of a fault. The instances are removed after that.
 UNDO = f"""
 kill -CONT $(cat /run/libvirtd.pid)
 rm -f /run/slow
@@ -50,7 +53,8 @@ virsh list || /usr/sbin/libvirtd -d
 true
 """
 
-#: Run on a host: which domains run, what domains need, what of that is not there, files and part files, and processes that are still at work.
+#: Run on a host: report the running domains, their files, the missing ones of these, all files and
+#: part files, and working processes.
 LOOK = f"""
 import glob, json, libvirt, os
 import xml.etree.ElementTree as ET
@@ -79,7 +83,7 @@ print(json.dumps({{"running": running, "missing": missing, "parts": parts, "file
 
 
 class Command:
-    """A run of a playbook; what it says goes into a file."""
+    """A run of a playbook; its output goes into a file."""
 
     def __init__(self, words: list[str], environment: dict[str, str]) -> None:
         self._said = tempfile.TemporaryFile("w+")
@@ -88,12 +92,12 @@ class Command:
         )
 
     def kill(self) -> None:
-        """SIGKILL for ansible-playbook and all that it started, at once."""
+        """Send SIGKILL to ansible-playbook and all its child processes, at once."""
         end({self.process.pid, *descendants(self.process.pid)})
         self.process.wait()
 
     def finish(self) -> int:
-        """Wait for its end; its exit status."""
+        """Wait for its end; return its exit status."""
         try:
             return self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -107,13 +111,14 @@ class Command:
 
 
 class Prepared:
-    """The stores in which each operation can begin, each made when it is first needed."""
+    """The stores for the begin of each operation; each is made when it is first needed."""
 
     def __init__(self, lab, folder: pathlib.Path) -> None:
         self.lab, self._folder, self._made, self._storage = lab, folder, {}, storages.Files(lab)
 
     def storage(self, operation) -> storages.Files:
-        """The storage of the disks of an operation, empty. It runs while operations need it that come one after the other."""
+        """Return the empty storage of the disks of an operation. It runs as long as consecutive
+        operations need it."""
         if not isinstance(self._storage, operation.storage):
             self._storage.close()
             self._storage = operation.storage(self.lab)
@@ -121,11 +126,11 @@ class Prepared:
         return self._storage
 
     def store(self, operation) -> pathlib.Path:
-        """The folder of the store, to be copied."""
+        """Return the folder of the store, for copies."""
         kind = type(operation)
         if kind not in self._made:
             folder = self._folder / kind.__name__
-            # There is one if the cell before failed while it was made.
+            # The folder exists if the cell before failed during its making.
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             fleet = Fleet(self.lab, folder, f"sqlite:///{folder / 'store.db'}")
@@ -138,14 +143,14 @@ class Prepared:
         return self._made[kind]
 
     def close(self) -> None:
-        """The hosts as they were."""
+        """Bring the hosts back to their first state."""
         reset(self.lab)
         self._storage.close()
         Fleet(self.lab, self._folder, "").everywhere(UNWRAP)
 
 
 def reset(lab) -> None:
-    """Power on what is off, undo what faults did, take away every domain and disk."""
+    """Power on all hosts, undo the faults, remove every domain and disk."""
     power = control.ask(lab.layout, "status")
     if not all(power[host] for host in lab.hosts):
         lab.command("up")
@@ -156,7 +161,8 @@ def reset(lab) -> None:
 
 
 def made(fleet, operation, storage) -> None:
-    """Make what an operation begins with: the guests, and volumes that are theirs or like theirs."""
+    """Make the initial fleet of an operation: the guests, and volumes that belong to them or look
+    like it."""
     fleet.run("kvm1", NEEDED)
     guests = operation.guests()
     if operation.storage.name:
@@ -174,7 +180,7 @@ class World:
         self.folder, self.backup = folder / "store", prepared.store(operation)
         self.fleet = Fleet(prepared.lab, folder, self.store_in(self.folder))
         self.runs: list[Command] = []
-        #: Hosts that the controller does not reach, whose guests go on.
+        #: Hosts that the controller does not reach, but with guests that continue to run.
         self.cut: set[str] = set()
         reset(prepared.lab)
         self.storage = prepared.storage(operation)
@@ -182,7 +188,7 @@ class World:
         made(self.fleet, operation, self.storage)
         self.kept = {path: self._digest(path) for path in (IMAGE, BASE, ISO)}
         self.contents = self.storage.digests(self.storage.volumes(self.fleet.hosts))
-        #: Volumes that are nobody's to remove, and files that there were.
+        #: Volumes that no operation may remove, and files that existed before.
         own = {each.own for each in operation.guests()} if operation.storage.makes else set()
         self.foreign = {each for each in self.contents if each[1] not in own}
         self.files = self._files(self._look())
@@ -205,7 +211,7 @@ class World:
         return self.playbook(self.operation.what, *self.operation.words(), environment=environment, store=store)
 
     def discover(self, *words: str, store: pathlib.Path | None = None) -> Command:
-        """Discover, and wait for the end."""
+        """Discover the hosts, and wait for the end."""
         run = self.playbook("discover", *extra(**self.operation.storage.variables), *words, store=store)
         run.finish()
         return run
@@ -224,7 +230,7 @@ class World:
         return self.runs[-1]
 
     def copy_of_the_store(self, name: str) -> pathlib.Path:
-        """The store of another controller, which has read the same hosts."""
+        """Make the store of another controller, which has read the same hosts."""
         return shutil.copytree(self.backup, self.folder.with_name(name))
 
     # Hosts
@@ -259,15 +265,15 @@ class World:
             time.sleep(STRIKE_SECONDS)
 
     def virsh(self, words: str, hosts=None) -> None:
-        """Something that a person does by hand, wherever web is."""
+        """Change something by hand on the host of web, as a person does."""
         self.fleet.everywhere(f"virsh domstate web > /dev/null 2>&1 && {{ {words}; }} > /dev/null 2>&1; true", hosts or self.living())
 
-    # What must hold
+    # Conditions that must be true
 
     def check_always(self, watch, namesakes: bool = False) -> None:
-        """No uuid and no name ran twice, and what any domain needs is there as it was.
+        """Check that no uuid and no name ran twice, and that every file of a domain is unchanged.
 
-        :param namesakes: two of one name may run.
+        :param namesakes: True if two of one name may run.
         """
         assert watch.doubled("uuid" if namesakes else "name") == []
         looked = self._look()
@@ -279,8 +285,8 @@ class World:
         self.check_volumes(looked)
 
     def check_volumes(self, looked, ended: bool = False, gone: bool = False) -> None:
-        """Each volume that a domain needs, or that a person has made, is there as it was, the disk of one that runs is a copy of its image, and
-        in the end there is no other one.
+        """Check the volumes: each volume of a domain, or of a person, is unchanged; the disk of a
+        running guest is a copy of its image; at the end there is no other volume.
         """
         if not self.operation.storage.name:
             return
@@ -291,7 +297,7 @@ class World:
                 if volume := self.storage.volume_of(host, each):
                     needed[host, each["domain"]].add(volume)
         wanted = set().union(self.foreign, *needed.values())
-        # Those of a host that is off cannot be seen.
+        # The volumes of a host that is off cannot be seen.
         wanted = {each for each in wanted if each[0] in ("", *looked)}
         assert wanted <= set(volumes), (wanted - set(volumes), looked)
         before = {name: digest for (dummy, name), digest in self.contents.items()}
@@ -299,12 +305,12 @@ class World:
         running = {(host, each["name"]) for host, found in looked.items() for each in found["running"]}
         started = set().union(*(needed[each] for each in running if each in needed))
         assert now == {each: before[each[1]] for each in now}
-        # Those that were built: of a guest that runs the whole image was copied.
+        # For a built guest that runs, the whole image was copied.
         built = [each for each in wanted if each[1] not in before and (ended or each in started)]
         assert set(self.storage.digests(built, storages.GOLDEN_MB).values()) <= ({self.storage.golden_digest()} if built else set())
         if ended:
             more = set(volumes) - wanted
-            # A person has undefined the domain of one of them.
+            # A person has undefined one of these domains.
             assert len(more) == (gone and self.operation.state is not None and self.storage.makes), (more, looked)
             assert self._files(looked) == self.files | self.operation.new_files
             self._check_promised(needed, volumes)
@@ -318,13 +324,14 @@ class World:
 
     @staticmethod
     def _files(looked) -> set[str]:
-        """All files in folders of disks."""
+        """Return all files in folders of disks."""
         return {path for found in looked.values() for path in found["files"]}
 
     def check_end(self, store: pathlib.Path | None = None, gone: bool = False) -> dict[str, tuple[str, str]]:
-        """Room is held where instances are, and nothing is left behind. Where each is.
+        """Check that room is held on the hosts of the instances, and that nothing is left behind.
+        Return the host of each.
 
-        :param gone: a person has undefined web, and its disk is left.
+        :param gone: True if a person has undefined web, and its disk is left.
         """
         fleet = Fleet(self.fleet.lab, self.folder, self.store_in(store or self.folder))
         where = fleet.settled()

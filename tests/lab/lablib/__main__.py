@@ -43,7 +43,7 @@ from .layout import (
 
 @contextlib.contextmanager
 def locked(layout: Layout) -> typing.Iterator[None]:
-    """One command at a time may change which processes the lab has."""
+    """Only one command at a time may change the processes of the lab."""
     layout.folder.parent.mkdir(parents=True, exist_ok=True)
     with open(layout.lock, "a+", encoding="utf-8") as lock:
         try:
@@ -79,10 +79,10 @@ def up(layout: Layout, count: int | None, kinds: dict[str, list[str]], servers: 
 
 
 def hosts_of(count: int, kinds: dict[str, list[str]]) -> list[Host]:
-    """The hosts of a new lab.
+    """Return the hosts of a new lab.
 
     :param kinds: {kind: the names of its hosts}.
-    :raises LabError: there is no host of a name, or what it runs is not installed.
+    :raises LabError: there is no host with a name, or its software is not installed.
     """
     hosts = [Host(number, **{kind: Host(number).name in names for kind, names in kinds.items()}) for number in range(1, count + 1)]
     if unknown := sorted({name for names in kinds.values() for name in names} - {host.name for host in hosts}):
@@ -95,7 +95,7 @@ def hosts_of(count: int, kinds: dict[str, list[str]]) -> list[Host]:
 
 
 def start_switch(layout: Layout, hosts: list[Host]) -> None:
-    """Write the files and start the lab's first process, away from this terminal."""
+    """Write the files and start the lab's first process, detached from this terminal."""
     possible()
     root = as_root()
     stop_ssh(layout)
@@ -135,12 +135,12 @@ def start_switch(layout: Layout, hosts: list[Host]) -> None:
 def power_on(layout: Layout, host: Host) -> str:
     answer = control.ask(layout, "start", host.name)
     if answer == "started":
-        stop_ssh(layout, host)  # what is left of the connection to it before the power failure
+        stop_ssh(layout, host)  # old connections from before the power failure
     return answer
 
 
 def check(layout: Layout, host: Host) -> None:
-    """See that the host answers the way Ansible will ask it, all the way to libvirt."""
+    """Check that the host answers Ansible's way of asking, up to its libvirt."""
     said = run(*ssh(layout, host), "virsh --connect qemu:///system hostname").strip()
     if said != host.name:
         raise LabError(f"{host.name}'s libvirt says that it is {said!r}.")
@@ -191,7 +191,8 @@ def stop_switch(layout: Layout) -> None:
 
 
 def stop_ssh(layout: Layout, host: Host | None = None) -> None:
-    """End shared ssh connections. They hold sockets of the lab's network, which would outlive it.
+    """End shared ssh connections. They hold sockets of the lab's network, which would outlive the
+    lab.
 
     Their process title is "ssh: SOCKET [mux]".
     """
@@ -206,7 +207,7 @@ def stop_ssh(layout: Layout, host: Host | None = None) -> None:
 
 
 def bmc_up(layout: Layout) -> None:
-    """Start Redfish and IPMI for every host, and tell Ansible how to reach them."""
+    """Start Redfish and IPMI for every host, and give Ansible their addresses."""
     with locked(layout):
         control.ask(layout, "status", timeout=10)
         if bmc_pid(layout) is None:
@@ -233,7 +234,8 @@ def bmc_up(layout: Layout) -> None:
 
 
 def bmc_pid(layout: Layout) -> int | None:
-    """The process that is all the BMCs, once it is ready. It holds a lock on the file with its PID."""
+    """Return the process that is all the BMCs, when it is ready. It holds a lock on the file with
+    its PID."""
     try:
         with open(layout.bmc_lock, encoding="utf-8") as lock:
             try:
@@ -246,7 +248,7 @@ def bmc_pid(layout: Layout) -> int | None:
 
 
 def bmc_down(layout: Layout) -> None:
-    """End the BMCs. (With the switch they end by themselves; this waits until they have.)"""
+    """End the BMCs. (They end with the switch; this waits for their end.)"""
     pid = bmc_pid(layout)
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):
@@ -287,7 +289,7 @@ def ssh(layout: Layout, host: Host) -> list[str]:
 
 
 def install(layout: Layout) -> None:
-    """Build the collection as the checkout has it and install it where the lab's Ansible looks."""
+    """Build the collection of the checkout and install it for the lab's Ansible."""
     galaxy = os.fspath(programs() / "ansible-galaxy")
     if not os.access(galaxy, os.X_OK):
         raise LabError(f"There is no {galaxy} yet. Run `make setup`.")

@@ -4,11 +4,11 @@
 
 """Baseboard management controllers: Redfish (sushy-tools) and IPMI (pyghmi) for every host.
 
-Each host has one port of 127.0.0.1, TCP for Redfish over TLS and UDP for IPMI. What is asked of them
-the switch does to the host: its power is the only state there is, so they cannot differ from it.
-(virtualbmc is the same pyghmi server with a libvirt domain behind it; a lab host is no domain.)
+Each host has one port of 127.0.0.1, TCP for Redfish over TLS and UDP for IPMI. The switch carries
+out their requests on the host: the power of the host is the only state, so they cannot differ from
+it. (virtualbmc is the same pyghmi server with a libvirt domain behind it; a lab host is no domain.)
 
-Runs as the user, outside the lab's namespaces, until the switch ends or somebody ends it.
+Runs as the user, outside the lab's namespaces, until the end of the switch or a signal.
 Usage: python -m lablib.bmc FOLDER
 """
 
@@ -40,7 +40,7 @@ ADDRESS = "127.0.0.1"
 
 
 class Power:
-    """The power of one host, as the switch does and tells it."""
+    """The power of one host; the switch changes and reports it."""
 
     def __init__(self, layout: Layout, host: Host) -> None:
         self.layout, self.host = layout, host
@@ -49,7 +49,7 @@ class Power:
         return control.ask(self.layout, "status")[self.host.name]
 
     def on(self) -> None:
-        """As on a machine, the answer comes before the host is up."""
+        """The answer comes before the host is up, as on a real machine."""
         threading.Thread(target=control.ask, args=[self.layout, "start", self.host.name], daemon=True).start()
         while not self.is_on():
             time.sleep(0.02)
@@ -70,8 +70,8 @@ INVALID_AUTHENTICATION_ALGORITHM = 0x04
 
 
 class IpmiSession(serversession.ServerSession):
-    """pyghmi's server knows SHA-1 only and uses it whatever it is asked for. Its client asks for SHA-256
-    first, as it may, and takes SHA-1 when it is told that a BMC has no better, as some have."""
+    """A session of pyghmi's server, which knows only SHA-1 and uses it for every request. Its
+    client begins with SHA-256, and takes SHA-1 if the BMC has nothing better, as some have."""
 
     def create_open_session_response(self, request: bytes) -> bytearray:
         response = super().create_open_session_response(request)
@@ -112,7 +112,7 @@ class IpmiBmc(pyghmi_bmc.Bmc):
 
 
 class RedfishSystems(AbstractSystemsDriver):
-    """One system behind each port: the host whose port was asked."""
+    """One system behind each port: the host of the port."""
 
     def __init__(self, powers: dict[int, Power]) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ def make_certificate(layout: Layout) -> None:
 
 
 def claim_port(host: Host) -> tuple[int, socket.socket]:
-    """A port of which both TCP and UDP are free; the socket holds its TCP."""
+    """Return a port that is free for TCP and UDP; the socket holds its TCP."""
     for _attempt in range(50):
         listener = socket.create_server((ADDRESS, 0))
         port = listener.getsockname()[1]
@@ -209,7 +209,8 @@ def claim_port(host: Host) -> tuple[int, socket.socket]:
 
 
 def write_host_vars(layout: Layout, host: Host, port: int) -> None:
-    """How the power role reaches it, with either driver; the lab's PID 1 heeds systemd's signals."""
+    """Write the variables of the host's power for both drivers; the lab's PID 1 accepts systemd's
+    signals."""
     file = layout.host_vars(host)
     file.parent.mkdir(exist_ok=True)
     file.write_text(
@@ -233,14 +234,15 @@ def write_host_vars(layout: Layout, host: Host, port: int) -> None:
 
 
 def end_with_the_switch(watch: socket.socket) -> None:
-    """The switch answers nothing where nothing is asked; it closes when it ends."""
+    """End with the switch: it sends nothing without a request, and closes the connection at its
+    end."""
     watch.recv(1)
     os._exit(0)
 
 
 def main() -> None:
     layout = Layout(sys.argv[1])
-    lock = open(layout.bmc_lock, "a+", encoding="utf-8")  # held until the process ends
+    lock = open(layout.bmc_lock, "a+", encoding="utf-8")  # held until the end of the process
     fcntl.flock(lock, fcntl.LOCK_EX)
     watch = control.connect(layout)
     make_certificate(layout)
@@ -250,7 +252,7 @@ def main() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(layout.bmc_certificate, layout.keys / "bmc")
     powers: dict[int, Power] = {}
-    # The application asks for this at every request.
+    # The application needs this at every request.
     systems = RedfishSystems(powers)
     type(sushy.app).systems = property(lambda _app: systems)
     for host in layout.hosts():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The client's end of the control socket: one line of JSON there, one back."""
+"""The client's end of the control socket: it sends one line of JSON and gets one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class LabIsDown(LabError):
 
 @contextlib.contextmanager
 def short_path(path: pathlib.Path) -> typing.Iterator[str]:
-    """Another name of a socket: its path may have 107 bytes, and a checkout's may have more."""
+    """Yield another name of a socket: its path may have only 107 bytes, and a checkout's may have
+    more."""
     folder = os.open(path.parent, os.O_PATH)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"
@@ -46,7 +47,7 @@ def connect(layout: Layout) -> socket.socket:
 
 
 def switch_pid(layout: Layout) -> int:
-    """The switch's PID as the machine counts, told by the kernel and so never stale."""
+    """Return the switch's PID on the machine; the kernel reports it, so it is never stale."""
     with connect(layout) as sock:
         size = struct.calcsize("3i")
         credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
@@ -54,7 +55,7 @@ def switch_pid(layout: Layout) -> int:
 
 
 def ask(layout: Layout, do: str, host: str | None = None, timeout: float = 600) -> typing.Any:
-    """Ask the switch to do something; return its answer or raise LabError with its words."""
+    """Send a request to the switch; return its answer or raise LabError with its message."""
     with connect(layout) as sock:
         sock.settimeout(timeout)
         try:

@@ -5,8 +5,8 @@
 """ssh's ProxyCommand: ask the switch for a connection to a host and hand it to ssh.
 
 ssh runs this with ``ProxyUseFdpass``. The switch connects inside the lab and passes the connected
-socket, this passes it on and ends, and ssh talks to the host with nothing in between. It needs no
-root and starts for every connection, so it imports little.
+socket. This program passes it to ssh and ends, and ssh has a direct connection to the host. It
+needs no root and starts for every connection, so it imports little.
 
 Usage: dial.py CONTROL_SOCKET HOST
 """

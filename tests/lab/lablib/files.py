@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What ``lab up`` writes, as the user who calls it, before anything starts."""
+"""The files that ``lab up`` writes, as its user, before any process starts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import shlex
 
 from .layout import SWITCH_ADDRESS, Host, Layout, run
 
-#: Every host of the lab sees the whole machine. These make them look like different ones, each
-#: with room for at least eight instances of 1 vCPU and 64 MiB.
-#: (CPUs left, vCPUs per CPU, MiB of memory left, availability zone), in turn.
+#: Every host of the lab sees the whole machine. These values make the hosts look different, each
+#: with room for at least eight instances of 1 vCPU and 64 MiB. (CPUs left, vCPUs per CPU, MiB of
+#: memory left, availability zone), in turn.
 SIZES = ((2, 4.0, 640, "a"), (1, 8.0, 512, "a"), (2, 6.0, 768, "b"))
 
 SSH_CONFIG = """\
@@ -63,7 +63,7 @@ control_path_dir = {run}
 
 
 def write_all(layout: Layout, hosts: list[Host]) -> None:
-    """Make the lab's folder and everything in it that is not a host's."""
+    """Make the lab's folder and its content, except for the folders of hosts."""
     for folder in (layout.run, layout.log, layout.keys, layout.ansible, layout.shared / "images", layout.shared / "instances"):
         folder.mkdir(parents=True, exist_ok=True)
     layout.run.chmod(0o700)
@@ -72,13 +72,13 @@ def write_all(layout: Layout, hosts: list[Host]) -> None:
     write_inventory(layout, hosts)
     write(layout.folder / "ansible.cfg", ANSIBLE_CFG.format(folder=layout.folder, ansible=layout.ansible, run=layout.run))
     image = layout.shared / "images" / "base.qcow2"
-    if not image.exists():  # the lab's guests need no operating system: an empty disk will do
+    if not image.exists():  # the lab's guests need no operating system: an empty disk is enough
         run("qemu-img", "create", "-q", "-f", "qcow2", image, "64M")
     layout.save(hosts)
 
 
 def write(file: pathlib.Path, text: str) -> None:
-    """Replace a file in one step: others may be reading it."""
+    """Replace a file in one step, because other processes may read it."""
     new = file.with_name(file.name + ".new")
     new.write_text(text, encoding="utf-8")
     new.replace(file)
@@ -103,14 +103,15 @@ def write_keys(layout: Layout, hosts: list[Host]) -> None:
 
 
 def addresses(host: Host, hosts: list[Host]) -> list[str]:
-    """What the name of a host stands for. Only with a host that has nothing but IPv6 do the others need it too."""
+    """Return the addresses of a host's name. The IPv6 address is included only if some host has
+    nothing but IPv6."""
     both = [host.address, host.address_6] if any(each.ipv6 for each in hosts) else [host.address]
     return list(dict.fromkeys(both))
 
 
 def write_ssh_config(layout: Layout, hosts: list[Host]) -> None:
     control_path = layout.run / "%n-%r"
-    # ssh makes the socket under a longer name first; 107 bytes is all a socket's path may have.
+    # ssh makes the socket under a longer name first; a socket's path may have only 107 bytes.
     short_enough = len(os.fsencode(control_path)) < 80
     dial = shlex.join(["/usr/bin/python3", "-ISE", os.fspath(pathlib.Path(__file__).with_name("dial.py")), os.fspath(layout.control)])
     write(
@@ -127,14 +128,15 @@ def write_ssh_config(layout: Layout, hosts: list[Host]) -> None:
 
 
 def quoted(path: pathlib.Path) -> str:
-    """A path as ssh_config wants it, which splits at blanks otherwise."""
+    """Return a path in the form of ssh_config, which otherwise splits at blanks."""
     return f'"{path}"'
 
 
 def machine_memory_mb() -> int:
-    """The memory libvirt tells of the machine: that of its NUMA nodes, where the kernel has them.
+    """Return the memory of the machine as libvirt reports it: the sum of its NUMA nodes, if the
+    kernel has them.
 
-    It is less than what the machine has where memory was added after the boot.
+    The sum is less than the real memory if memory was added after the boot.
     """
     nodes = pathlib.Path("/sys/devices/system/node").glob("node*/meminfo")
     sizes = [int(re.search(r"MemTotal:\s+(\d+) kB", node.read_text(encoding="ascii")).group(1)) for node in nodes]
@@ -166,6 +168,6 @@ def write_inventory(layout: Layout, hosts: list[Host]) -> None:
             "drover_instances_path": "/srv/shared/instances",
         },
     }
-    # JSON is YAML, and this way the lab needs no YAML library.
+    # JSON is YAML, so the lab needs no YAML library.
     text = "# Made by tests/lab/lab\n" + json.dumps({"hypervisors": group}, indent=2) + "\n"
     write(layout.folder / "inventory.yml", text)

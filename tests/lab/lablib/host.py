@@ -4,11 +4,11 @@
 
 """The first process of a host: makes its root, wires it up, starts its services, reaps.
 
-Runs as PID 1 of the host. Says on standard output how far it has come: ``unshared``, then, once
-the switch has said ``wired``, ``up`` or what went wrong. ``up without KVM: REASON`` means that it
-found out that no guest starts with KVM, and hid /dev/kvm.
+Runs as PID 1 of the host. It reports its progress on standard output: ``unshared``; then, after the
+switch has sent ``wired``, ``up`` or an error. ``up without KVM: REASON`` means that no guest starts
+with KVM, so it hid /dev/kvm.
 
-It heeds the signals that systemd heeds as PID 1: SIGRTMIN+4 (the switch sends it when the power
+It accepts the signals that systemd accepts as PID 1: SIGRTMIN+4 (the switch sends it when the power
 button is pressed) switches the host off in order, SIGRTMIN+5 restarts it.
 Usage: python3 -m lablib.host FOLDER NAME KVM  (KVM is ask, works or broken)
 """
@@ -27,12 +27,12 @@ from . import host_root, kvm
 from .layout import POWER_OFF, RESTART, SPLIT_DAEMONS, Host, LabError, Layout, run
 
 START_TIMEOUT = 300  # seconds; a second or two on an idle machine
-STOP_TIMEOUT = 20  # seconds that the guests have, then that the services have
-RESTARTS = 5  # exit status: the switch is to start the host again
+STOP_TIMEOUT = 20  # seconds for the guests, then again for the services
+RESTARTS = 5  # exit status: the switch must start the host again
 
 
 class Ended(Exception):
-    """Somebody pressed the power button or asked for a restart."""
+    """The end of a host by its power button or a restart."""
 
     def __init__(self, status: int) -> None:
         super().__init__()
@@ -44,14 +44,15 @@ def say(word: str) -> None:
 
 
 def make_network(host: Host) -> None:
-    """The host's cable is in a bridge, br0, which guests are plugged into as well."""
+    """Put the host's cable into a bridge, br0, which has the guests too."""
     run("ip", "link", "set", "lo", "up")
-    # With a MAC address of its own the bridge does not take a guest's and go silent for a while.
+    # With a fixed MAC address the bridge does not take a guest's address, which would interrupt it
+    # for a while.
     run("ip", "link", "add", "br0", "address", host.mac, "type", "bridge", "forward_delay", "0")
     run("ip", "link", "set", "eth0", "master", "br0", "up")
     if not host.ipv6:
         run("ip", "address", "add", f"{host.address}/24", "dev", "br0")
-    # Without nodad it would be usable a second later only.
+    # Without nodad the address is usable only a second later.
     run("ip", "address", "add", f"{host.address_6}/64", "dev", "br0", "nodad")
     run("ip", "link", "set", "br0", "up")
     if not host.ipv6:
@@ -61,7 +62,7 @@ def make_network(host: Host) -> None:
 
 
 def start(name: str, *command: str) -> subprocess.Popen[bytes]:
-    """Start a service; what it prints goes to /var/log/NAME.out of the host."""
+    """Start a service; its output goes to /var/log/NAME.out of the host."""
     with open(f"/var/log/{name}.out", "ab") as log:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
@@ -80,7 +81,7 @@ def wait_for(name: str, service: subprocess.Popen[bytes], family: int, address: 
 
 
 def boot(layout: Layout, host: Host, kvm_state: str) -> str:
-    """Start the host's services; returns why it does without KVM, where that is news."""
+    """Start the host's services; return the reason for a start without KVM, if that is news."""
     socket.sethostname(host.name)
     host_root.enter(layout, host)
     make_network(host)
@@ -104,7 +105,7 @@ def boot(layout: Layout, host: Host, kvm_state: str) -> str:
     reason = kvm.problem() if kvm_state == "ask" else ""
     if reason:
         for daemon in daemons:
-            # It has no guest yet. Asked to end, it would wait for the QEMU that it asks for its features.
+            # It has no guest yet. A normal end would wait for the QEMU that reports its features.
             daemon.kill()
             daemon.wait()
         kvm.hide()
@@ -113,10 +114,10 @@ def boot(layout: Layout, host: Host, kvm_state: str) -> str:
 
 
 def start_libvirt(host: Host) -> list[subprocess.Popen[bytes]]:
-    """Start the daemons of libvirt; return them, that of QEMU first."""
+    """Start the daemons of libvirt; return them, with the daemon of QEMU first."""
     if not host.split:
         return [start_daemon("libvirtd", "libvirt-sock")]
-    # That of QEMU asks the others when it starts.
+    # The daemon of QEMU connects to the others at its start.
     sockets = {"virtproxyd": "libvirt-sock"}
     return [start_daemon(name, sockets.get(name, f"{name}-sock")) for name in reversed(SPLIT_DAEMONS)][::-1]
 
@@ -138,7 +139,7 @@ def heed_the_power_button() -> None:
 
 
 def shut_down() -> None:
-    """Guests first, then libvirtd, then everything else; what does not end is ended."""
+    """End guests first, then libvirtd, then everything else; kill the rest."""
     deadline = time.monotonic() + STOP_TIMEOUT
     while guests := virsh("list", "--name").split():
         for guest in guests:
@@ -156,7 +157,7 @@ def shut_down() -> None:
 
 
 def virsh(*words: str) -> str:
-    """What virsh says; nothing when there is no libvirtd to ask."""
+    """Return the output of virsh; an empty text without a libvirtd."""
     return subprocess.run(
         ["virsh", "--connect", "qemu:///system", *words],
         text=True,
@@ -180,7 +181,7 @@ def main() -> int:
     say(f"up without KVM: {reason}" if reason else "up")
     try:
         heed_the_power_button()
-        # Nothing is started again when it ends: a dead libvirtd is something to be noticed.
+        # No service is started again after its end: a dead libvirtd must be noticed.
         while True:
             try:
                 os.wait()

@@ -4,14 +4,14 @@
 
 """The root file system of a host.
 
-The machine's own, read-only, with these of the host's own on top:
+It is the machine's root, read-only, with these folders of the host on top:
 
 ===================== ===========================================================================
 /etc                  on the host's disk; a copy of the machine's, made at its first start
 /var, /root           on the host's disk; empty at first
 /srv/shared           the same folder on every host: the lab's shared storage
 /run, /tmp, /dev/shm  in memory
-boot_id               a new one at every start; the kernel's is the machine's and the same everywhere
+boot_id               a new one at every start; the kernel's value is the machine's, and the same on every host
 ===================== ===========================================================================
 """
 
@@ -26,7 +26,7 @@ import uuid
 
 from .layout import SPLIT_DAEMONS, SUDO_USER, Host, Layout, newer_qemu, run, split_daemons
 
-#: The machine's secrets and its own set-up of what the host sets up for itself.
+#: The machine's secrets, and its settings for services that the host sets up.
 NOT_COPIED = ("shadow*", "gshadow*", "ssh", "libvirt", "sudoers*", "machine-id", "hosts", "hostname", "resolv.conf", "mtab")
 
 SSHD_CONFIG = """\
@@ -64,7 +64,8 @@ swtpm_group = "root"
 migration_host = "{address}"
 """
 
-#: There is no systemd; what Ansible starts and restarts it finds here. What does not stop is killed, as systemd does.
+#: There is no systemd; Ansible finds this script for starts and restarts. A service that does not
+#: stop is killed, as by systemd.
 SERVICE = """\
 #!/bin/sh
 ### BEGIN INIT INFO
@@ -99,7 +100,7 @@ POOLS = {"default": "/var/lib/libvirt/images", "shared": "/srv/shared/instances"
 
 
 def enter(layout: Layout, host: Host) -> None:
-    """Make the host's root and move into it; the machine's mounts are then gone from sight."""
+    """Make the host's root and move into it; the machine's mounts are then invisible."""
     disk = layout.disk(host)
     if not (disk / "etc").is_dir():
         make_disk(layout, host)
@@ -117,7 +118,7 @@ def enter(layout: Layout, host: Host) -> None:
         split_sbin(root, disk)
     mount(root / "proc", kind="proc")
     boot_id = root / "proc/sys/kernel/random/boot_id"
-    mount(root / "sys", kind="sysfs")  # a new one shows this network namespace's devices
+    mount(root / "sys", kind="sysfs")  # a new one shows the devices of this network namespace
     mount(root / "dev", source="/dev", options="rbind")
     mount(root / "dev/pts", kind="devpts", options="newinstance,mode=620,ptmxmode=666")
     mount(root / "dev/shm", kind="tmpfs")
@@ -132,7 +133,7 @@ def enter(layout: Layout, host: Host) -> None:
     mount(root / "srv/shared", source=layout.shared, options="bind")
     for folder in ("etc", "var", "root"):
         mount(root / folder, source=disk / folder, options="bind")
-    if os.path.isdir("/var/lib/dpkg"):  # so that dpkg can say what is installed
+    if os.path.isdir("/var/lib/dpkg"):  # dpkg needs it for its list of packages
         mount(root / "var/lib/dpkg", source="/var/lib/dpkg", options="bind")
         mount(root / "var/lib/dpkg", options="remount,bind,ro")
     (root / "run/machine").mkdir()
@@ -144,7 +145,8 @@ def enter(layout: Layout, host: Host) -> None:
 
 
 def mount_newer_qemu(root: pathlib.Path) -> None:
-    """Give the host the newer QEMU. QEMU loads every module that is there, and one of another build ends it."""
+    """Give the host the newer QEMU. QEMU loads every module in its folder, and a module of another
+    build ends it."""
     newer = newer_qemu()
     mount(root / "usr", source="overlay", kind="overlay", options=f"lowerdir={newer / 'usr'}:/usr")
     for modules in newer.glob("usr/lib/*/qemu"):
@@ -153,7 +155,7 @@ def mount_newer_qemu(root: pathlib.Path) -> None:
 
 
 def split_sbin(root: pathlib.Path, disk: pathlib.Path) -> None:
-    """Give the host libvirt's split daemons, and take libvirtd away."""
+    """Give the host libvirt's split daemons, and remove libvirtd."""
     programs = disk / "sbin"
     programs.mkdir(exist_ok=True)
     for name in SPLIT_DAEMONS:
@@ -177,7 +179,8 @@ def mount(target: pathlib.Path, source: str | pathlib.Path = "", kind: str = "",
 
 
 def make_disk(layout: Layout, host: Host) -> None:
-    """Make the folders of the host's disk; /etc comes last and whole, it marks a finished disk."""
+    """Make the folders of the host's disk; /etc comes last and complete, because it marks a
+    finished disk."""
     disk = layout.disk(host)
     shutil.rmtree(disk, ignore_errors=True)
     for folder in (
@@ -200,7 +203,7 @@ def make_disk(layout: Layout, host: Host) -> None:
 
 
 def make_root_home(layout: Layout, home: pathlib.Path) -> None:
-    """Every host may log in to every other with the lab's key, as live migration does."""
+    """Allow every host to log in to every other with the lab's key, as live migration needs."""
     home.mkdir(mode=0o700)
     (home / ".ssh").mkdir(mode=0o700)
     install(layout.keys / "lab", home / ".ssh/id_ed25519", 0o600)
@@ -215,7 +218,8 @@ def make_etc(layout: Layout, host: Host, etc: pathlib.Path) -> None:
     write(etc / "hostname", f"{host.name}\n")
     write(etc / "machine-id", f"{host.uuid.replace('-', '')}\n")
     write(etc / "resolv.conf", "")
-    # Accounts have no passwords. Root's field must not begin with "!", or sshd takes it as locked.
+    # Accounts have no passwords. Root's field must not begin with "!", because sshd takes that as
+    # locked.
     accounts = [line.split(":")[0] for line in lines(etc / "passwd")]
     write(etc / "shadow", "".join(f"{name}:*:20000:0:99999:7:::\n" for name in accounts), 0o600)
     add_libvirt_accounts(etc)
@@ -228,7 +232,7 @@ def make_etc(layout: Layout, host: Host, etc: pathlib.Path) -> None:
     install(layout.known_hosts, etc / "ssh/ssh_known_hosts", 0o644)
     write(etc / "ssh/sshd_config", SSHD_CONFIG)
 
-    # As on a Debian that installs updates by itself: this package makes /run/reboot-required.
+    # A Debian that installs updates by itself has this package, which makes /run/reboot-required.
     (etc / "kernel/postinst.d").mkdir(parents=True, exist_ok=True)
     write(etc / "kernel/postinst.d/unattended-upgrades", "#!/bin/sh\n", 0o755)
 
@@ -238,7 +242,7 @@ def make_etc(layout: Layout, host: Host, etc: pathlib.Path) -> None:
         write(etc / f"init.d/{name}", SERVICE.format(name=name), 0o755)
     for name in set(daemons) - {"virtlogd"}:
         write(etc / f"libvirt/{name}.conf", LIBVIRTD_CONF.format(uuid=host.uuid, name=name))
-    # A host without IPv4 sends guests to the others too.
+    # A host without IPv4 sends guests to the other hosts too.
     address = host.address_6 if any(each.ipv6 for each in layout.hosts()) else host.address
     write(etc / "libvirt/qemu.conf", QEMU_CONF.format(address=address, stdio="logd" if host.split else "file"))
     for name, path in POOLS.items():
@@ -261,7 +265,8 @@ def add_libvirt_accounts(etc: pathlib.Path) -> None:
 
 
 def add_sudo_account(layout: Layout, host: Host, etc: pathlib.Path) -> None:
-    """An account that may log in with the lab's key, and may do everything with sudo, without a password."""
+    """Make an account that may log in with the lab's key, and may use sudo for everything, without
+    a password."""
     home = layout.disk(host) / "var" / SUDO_USER
     for folder in (home, home / ".ssh"):
         folder.mkdir(mode=0o700)

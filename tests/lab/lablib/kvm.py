@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a guest starts with /dev/kvm, as seen from inside a host.
+"""A check for KVM: does a guest start with /dev/kvm, seen from inside a host?
 
-The device may open and guests still not start: virtual machines with a nested virtualisation that
-is broken or made in software (``failed to set MSR 0x10a``).
+The device may open although no guest starts: virtual machines with a nested virtualisation that is
+broken or made in software (``failed to set MSR 0x10a``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 
 TIMEOUT = 300  # seconds
 
-#: As the role place's template has it, without disks and networks.
+#: The domain of the role place's template, without disks and networks.
 GUEST = """\
 <domain type='kvm'>
   <name>does-kvm-work</name>
@@ -32,7 +32,8 @@ GUEST = """\
 
 
 def problem() -> str:
-    """What keeps a guest from starting with KVM; nothing where one starts. Asks the running libvirtd."""
+    """Return the reason why no guest starts with KVM; an empty text if one starts. The function
+    uses the running libvirtd."""
     guest, said = pathlib.Path("/run/does-kvm-work.xml"), pathlib.Path("/run/does-kvm-work.out")
     guest.write_text(GUEST, encoding="utf-8")
     with open(said, "wb") as out:
@@ -49,12 +50,12 @@ def problem() -> str:
     if status is None:
         virsh.kill()
         return f"it has not started after {TIMEOUT} s"
-    # What QEMU said first is the cause; before it stands what libvirt makes of it.
+    # QEMU's first message is the cause; libvirt's own text comes before it.
     return text.partition("qemu-system-x86_64: ")[2].partition("\n")[0] or text if status else ""
 
 
 def reap(wanted: int) -> int | None:
-    """Wait for one process; returns its exit status, None when it takes too long.
+    """Wait for one process; return its exit status, None after a time limit.
 
     This is the host's first process: libvirt waits until it has reaped a QEMU that died.
     """
@@ -69,10 +70,11 @@ def reap(wanted: int) -> int | None:
 
 
 def hide() -> None:
-    """Take /dev/kvm away, and what libvirt remembers of it. libvirtd must not run.
+    """Hide /dev/kvm, and remove libvirt's cache about it. libvirtd must not run.
 
-    A file that nobody may write covers it. libvirt looks whether it may use /dev/kvm each time that a domain is defined; what it
-    may use and QEMU does not, it asks QEMU about again, for many seconds.
+    A file without write permission covers the device. libvirt checks its access to /dev/kvm at each
+    definition of a domain; if libvirt has access and QEMU has none, libvirt queries QEMU again, for
+    many seconds.
     """
     cover = pathlib.Path("/run/no-kvm")
     cover.touch()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where everything is and what the hosts are called."""
+"""The places of all files, and the names of the hosts."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ SWITCH_ADDRESS = "10.99.0.254"
 SWITCH_ADDRESS_6 = "fd99::fe"
 MAX_HOSTS = 9
 BMC_USER = "drover"
-BMC_PASSWORD = "correct-horse-7"  # no secret: it is in the lab's folder for everybody who may use the lab
+BMC_PASSWORD = "correct-horse-7"  # no secret: it is in the lab's folder, for every user of the lab
 
-#: What PID 1 of a host heeds; the numbers are systemd's.
+#: The signals that PID 1 of a host accepts; the numbers are systemd's.
 POWER_OFF = signal.SIGRTMIN + 4
 RESTART = signal.SIGRTMIN + 5
 
-#: The account of a host that is reached without root, which has sudo.
+#: The account, with sudo, for a host that Ansible reaches without root.
 SUDO_USER = "drover"
 
-#: libvirt's daemons of a host with one daemon for each driver. The first is that of QEMU, and starts last.
+#: libvirt's daemons on a host with one daemon for each driver. The daemon of QEMU is first in the
+#: list, and starts last.
 SPLIT_DAEMONS = ("virtqemud", "virtproxyd", "virtnodedevd", "virtnetworkd", "virtnwfilterd", "virtsecretd", "virtstoraged", "virtlogd")
 
-#: Programs the lab is made of and the Debian package each of them comes in.
+#: Programs that the lab needs, with the Debian package of each.
 PROGRAMS = {
     "unshare": "util-linux",
     "pivot_root": "util-linux",
@@ -50,12 +51,13 @@ PROGRAMS = {
 
 
 NEW_NAMESPACES = ("unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork")
-#: What every host does first, in namespaces of its own; a container may give these and yet refuse this.
+#: The first steps of every host, in new namespaces; some containers allow the namespaces and refuse
+#: these steps.
 TRIAL = "mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /sys && ip link add lab0 type bridge"
 
 
 class LabError(Exception):
-    """Something a person has to see to; the text says what."""
+    """A problem that a person must solve; the text describes it."""
 
 
 class NoLabHere(LabError):
@@ -64,16 +66,16 @@ class NoLabHere(LabError):
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """One host of the lab; everything about it follows from its number, counted from 1."""
+    """One host of the lab; its number, counted from 1, determines all its properties."""
 
     number: int
     #: libvirt's split daemons run there instead of libvirtd.
     split: bool = False
-    #: Ansible logs in there as SUDO_USER and becomes root with sudo.
+    #: Ansible logs in as SUDO_USER and becomes root with sudo.
     sudo: bool = False
-    #: It has no IPv4 address.
+    #: The host has no IPv4 address.
     ipv6: bool = False
-    #: Its QEMU is newer than that of the machine.
+    #: Its QEMU is newer than the machine's QEMU.
     newer_qemu: bool = False
 
     @property
@@ -86,22 +88,22 @@ class Host:
 
     @property
     def address_6(self) -> str:
-        """Each host has an IPv6 address, so that it reaches those that have nothing else."""
+        """Return its IPv6 address; it reaches hosts without IPv4 from that address."""
         return f"fd99::{10 + self.number}"
 
     @property
     def migration_address(self) -> str:
-        """Its address in a second network."""
+        """Return its address in a second network."""
         return f"fd98::{10 + self.number}" if self.ipv6 else f"10.98.0.{10 + self.number}"
 
     @property
     def user(self) -> str:
-        """The account that Ansible uses."""
+        """Return the account that Ansible uses."""
         return SUDO_USER if self.sudo else "root"
 
     @property
     def daemon(self) -> str:
-        """The daemon of libvirt that runs QEMU."""
+        """Return the daemon of libvirt that runs QEMU."""
         return SPLIT_DAEMONS[0] if self.split else "libvirtd"
 
     @property
@@ -110,11 +112,12 @@ class Host:
 
     @property
     def uuid(self) -> str:
-        """libvirt refuses to migrate between hosts that share a UUID, as these would."""
+        """Return a fixed UUID: libvirt refuses to migrate between hosts that share one, as these
+        hosts would."""
         return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{self.name}.lab.invalid"))
 
 
-#: The kinds of host that a person asks for by the name of the host.
+#: The kinds of host that a person requests by the name of the host.
 HOST_KINDS = ("split", "sudo", "ipv6", "newer_qemu")
 
 
@@ -139,11 +142,11 @@ class Layout:
         self.bmc_lock = self.run / "bmc.lock"
 
     def host_vars(self, host: Host) -> pathlib.Path:
-        """Variables of a host that are not there when the lab starts."""
+        """Return the variables of a host that do not exist at the start of the lab."""
         return self.folder / "host_vars" / f"{host.name}.yml"
 
     def disk(self, host: Host) -> pathlib.Path:
-        """What the host has on its own disks: etc, var and root."""
+        """Return the folder of the host's disks: etc, var and root."""
         return self.folder / "hosts" / host.name
 
     def save(self, hosts: list[Host]) -> None:
@@ -151,7 +154,7 @@ class Layout:
         self.settings.write_text(json.dumps({"hosts": len(hosts), **kinds}) + "\n", encoding="utf-8")
 
     def hosts(self) -> list[Host]:
-        """The hosts of this lab; empty when there is none."""
+        """Return the hosts of this lab; an empty list without a lab."""
         try:
             settings = json.loads(self.settings.read_text(encoding="utf-8"))
             count = settings["hosts"]
@@ -168,7 +171,7 @@ class Layout:
 
 
 def run(*command: str | os.PathLike[str], text: str | None = None) -> str:
-    """Run a command, return what it printed; if it fails, raise LabError with its own words."""
+    """Run a command, return its output; if it fails, raise LabError with its message."""
     words = [os.fspath(word) for word in command]
     done = subprocess.run(words, input=text, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -178,12 +181,13 @@ def run(*command: str | os.PathLike[str], text: str | None = None) -> str:
 
 
 def programs() -> pathlib.Path:
-    """The folder with Ansible's programs: those of the checkout's environment, or of the one that runs the tests."""
+    """Return the folder with Ansible's programs: of the checkout's environment, or of the
+    environment that runs the tests."""
     return pathlib.Path(os.environ.get("DROVER_ENVIRONMENT") or CHECKOUT / ".venv") / "bin"
 
 
 def find_programs() -> None:
-    """Complain about everything missing at once; administrators' programs count as on the PATH."""
+    """Report all missing programs at once; administrators' programs count as on the PATH."""
     path = os.environ.get("PATH", "").split(":")
     os.environ["PATH"] = ":".join(path + [p for p in ("/usr/sbin", "/sbin") if p not in path])
     missing = sorted({package for name, package in PROGRAMS.items() if not shutil.which(name)})
@@ -194,7 +198,7 @@ def find_programs() -> None:
 
 
 def possible() -> None:
-    """See that this machine can run the lab.
+    """Check that this machine can run the lab.
 
     :raises NoLabHere: it cannot.
     """
@@ -205,7 +209,8 @@ def possible() -> None:
 
 
 def split_daemons() -> pathlib.Path:
-    """The folder with libvirt's split daemons: the machine's own, or what tests/lab/split_daemons.sh has built."""
+    """Return the folder with libvirt's split daemons: the machine's own, or the result of
+    tests/lab/split_daemons.sh."""
     for folder in (
         pathlib.Path("/usr/sbin"),
         pathlib.Path(os.environ.get("DROVER_SPLIT_DAEMONS") or CHECKOUT / ".cache" / "split-daemons"),
@@ -216,7 +221,7 @@ def split_daemons() -> pathlib.Path:
 
 
 def newer_qemu() -> pathlib.Path:
-    """The folder whose usr has the newer QEMU that tests/lab/newer_qemu.sh has got."""
+    """Return the folder with the newer QEMU in its usr, made by tests/lab/newer_qemu.sh."""
     folder = pathlib.Path(os.environ.get("DROVER_NEWER_QEMU") or CHECKOUT / ".cache" / "newer-qemu")
     if (folder / "usr/bin/qemu-system-x86_64").exists():
         return folder
@@ -224,9 +229,9 @@ def newer_qemu() -> pathlib.Path:
 
 
 def as_root() -> list[str]:
-    """The words to put before a command to run it as root.
+    """Return the words before a command that must run as root.
 
-    sudo asks for its password here or not at all, so this is called before anything else is done.
+    sudo requests its password here or not at all, so this is called before any other step.
     """
     if os.geteuid() == 0:
         return []

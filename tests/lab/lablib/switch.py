@@ -4,7 +4,7 @@
 
 """The first process of the lab: owns the bridge, starts and kills hosts, connects ssh to them.
 
-Runs as root as PID 1 of its own PID, network, mount, UTS and IPC namespaces.
+It runs as root, as PID 1 of separate PID, network, mount, UTS and IPC namespaces.
 Usage: python3 -m lablib.switch FOLDER UID GID  (the user who may talk to it)
 """
 
@@ -25,16 +25,17 @@ from .host import RESTARTS
 from .layout import POWER_OFF, SWITCH_ADDRESS, SWITCH_ADDRESS_6, Host, LabError, Layout, run
 
 BRIDGE = "lab0"
-#: The network for migrations, which nothing uses by itself.
+#: The network for migrations; only a variable puts it to use.
 SECOND_BRIDGE = "lab1"
 
 
 def children(pid: int) -> list[int]:
-    """The PIDs of a process's children."""
+    """Return the PIDs of a process's children."""
     found = []
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
-            # The command's name is in brackets and may hold blanks; the parent comes after it.
+            # The name of the command is in brackets and may contain blanks; the parent comes after
+            # it.
             parent = int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
         except (FileNotFoundError, ProcessLookupError):
             continue
@@ -44,14 +45,14 @@ def children(pid: int) -> list[int]:
 
 
 class Kvm:
-    """Whether guests start with the machine's /dev/kvm: found out by the hosts that start first."""
+    """The state of KVM: the first hosts test if guests start with the machine's /dev/kvm."""
 
     def __init__(self) -> None:
         self.state = "ask" if os.path.exists("/dev/kvm") else "works"
         self.reason = ""
 
     def learn(self, line: str) -> None:
-        """Take what a host said when it was up."""
+        """Record a host's report at its start."""
         self.reason = self.reason or line.partition(" without KVM: ")[2]
         self.state = "broken" if self.reason else "works"
 
@@ -67,7 +68,7 @@ class Machine:
         self.process: subprocess.Popen[str] | None = None
 
     def is_on(self) -> bool:
-        # While a host restarts itself, its power is on though none of its processes runs.
+        # During its restart a host has power, although none of its processes runs.
         return self.process is not None and self.process.poll() in (None, RESTARTS)
 
     def start(self) -> str:
@@ -99,7 +100,8 @@ class Machine:
                     text=True,
                 )
             self.expect("unshared")
-            # The process is in the host's network namespace; only its child is in all the others.
+            # The process is in the host's network namespace; only its child is in all the other
+            # ones.
             run("ip", "link", "add", self.host.name, "type", "veth", "peer", "name", "eth0", "netns", str(self.process.pid))
             run("ip", "link", "set", self.host.name, "master", BRIDGE, "up")
             second = f"{self.host.name}m"
@@ -111,18 +113,18 @@ class Machine:
             return "started"
 
     def restart_at_its_end(self, process: subprocess.Popen[str]) -> None:
-        """A host that restarts itself ends and is started again, as a machine's firmware does."""
+        """Start a host again that has ended for a restart, as a machine's firmware does."""
         if process.wait() != RESTARTS:
             return
         with self.button:
-            if self.process is process:  # nobody has cut its power meanwhile
+            if self.process is process:  # its power was not cut since
                 try:
                     self.start()
                 except LabError as problem:
                     print(problem, file=sys.stderr, flush=True)
 
     def expect(self, word: str) -> str:
-        """Read the host's next line; what does not begin with the word is what went wrong."""
+        """Read the host's next line; a line without the word is an error message."""
         line = self.process.stdout.readline().strip()
         if line.split()[:1] != [word]:
             self.cut_power()
@@ -131,7 +133,7 @@ class Machine:
         return line
 
     def kill(self) -> str:
-        """A power failure: every process of the host ends at once."""
+        """Cause a power failure: every process of the host ends at once."""
         with self.button:
             if not self.is_on():
                 return "already off"
@@ -139,7 +141,7 @@ class Machine:
             return "killed"
 
     def press(self) -> str:
-        """Press the power button: the host begins to shut down and is off some time later."""
+        """Press the power button: the host begins to shut down and is off later."""
         with self.button:
             if not self.is_on():
                 return "already off"
@@ -149,7 +151,7 @@ class Machine:
             return "pressed"
 
     def cut_power(self) -> None:
-        # Killing the first process of a PID namespace kills all of it; its parent then ends too.
+        # A kill of the first process of a PID namespace kills all of it; then its parent ends too.
         process, self.process = self.process, None
         if process.poll() is None:
             for pid in children(process.pid) or [process.pid]:
@@ -160,13 +162,13 @@ class Machine:
         self.unplug()
 
     def unplug(self) -> None:
-        """Remove the cables; the kernel takes a moment to do so after the host is gone."""
+        """Remove the cables; after the end of the host the kernel needs a moment for that."""
         for name in (self.host.name, f"{self.host.name}m"):
             subprocess.run(["ip", "link", "del", name], capture_output=True, check=False)
 
 
 class Switch:
-    """Answers the control socket."""
+    """A thread that answers the control socket."""
 
     def __init__(self, layout: Layout) -> None:
         self.kvm = Kvm()
@@ -178,7 +180,7 @@ class Switch:
         return self.machines[name]
 
     def serve(self, client: socket.socket) -> None:
-        """Answer one request. Runs in a thread of its own."""
+        """Answer one request, in a separate thread."""
         with client:
             try:
                 request = json.loads(client.makefile("rb").readline())
@@ -191,7 +193,7 @@ class Switch:
             try:
                 client.sendall(json.dumps(reply).encode() + b"\n")
             except OSError:
-                pass  # whoever asked has gone; what was asked for is done all the same
+                pass  # the client has left; the request is carried out all the same
 
     def answer(self, do: str, name: str | None) -> typing.Any:
         if do == "start":
@@ -234,7 +236,7 @@ def main() -> None:
     run("mount", "-t", "proc", "proc", "/proc")
     make_network()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    # It gets its name when it is its user's, who may be trying already.
+    # The socket gets its name only when it belongs to its user, who may be connecting already.
     unnamed = layout.control.with_name(f"{layout.control.name}.new")
     unnamed.unlink(missing_ok=True)
     with short_path(unnamed) as path:

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A callback of the tests: it stops a play before and after each task until the harness lets it go on (see ../stops.py).
+"""A callback of the tests: it stops a play before and after each task until the harness lets it
+continue (see ../stops.py).
 
-So it does before and after each module that an action runs on another host to change something there. DROVER_STOPS_TASK gets a time limit of
-DROVER_STOPS_SECONDS.
+It also stops before and after each module that an action runs on another host to change something
+there. DROVER_STOPS_TASK gets a time limit of DROVER_STOPS_SECONDS.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ description: For the tests in tests/lab alone.
 
 
 class CallbackModule(CallbackBase):
-    """Says each start and each end of a task over the socket that DROVER_STOPS names, and waits for an answer."""
+    """A callback that reports each start and each end of a task over the socket of DROVER_STOPS,
+    and waits for an answer."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"
@@ -37,7 +39,8 @@ class CallbackModule(CallbackBase):
         run = Delegation.run
 
         def watched(delegation, host, name, args, check_mode=None, *rest):
-            # A look before a start or a removal is no step of what is tested, and hosts are read by processes of their own.
+            # A look before a start or a removal is no step of the test, and separate processes read
+            # the hosts.
             if check_mode or args.get("check") or name.endswith(("._domain_sightings", "._file_users")):
                 return run(delegation, host, name, args, check_mode, *rest)
             what = f"{name.rpartition('.')[2]} {args.get('state') or ''} at {host}".replace("  ", " ")
@@ -47,7 +50,7 @@ class CallbackModule(CallbackBase):
             finally:
                 self._stop("after", what)
 
-        # The workers in which actions run are forked from this process.
+        # Ansible forks the workers of actions from this process.
         Delegation.run = watched
 
     def _stop(self, when, name):
@@ -55,7 +58,7 @@ class CallbackModule(CallbackBase):
             try:
                 harness.connect(os.environ["DROVER_STOPS"])
             except OSError:
-                # The harness has seen what it waited for.
+                # The harness has reached its stop, and waits no longer.
                 return
             harness.sendall(f"{when}\t{name}\n".encode())
             harness.recv(1)

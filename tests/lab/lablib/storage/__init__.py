@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Storage servers of the lab, each raised on demand at the address of its switch; they end with it. LVM is on each host."""
+"""Storage servers of the lab, each started on demand at the address of its switch; they end with
+the switch. LVM is on each host."""
 
 from __future__ import annotations
 
@@ -32,5 +33,5 @@ def up(layout: Layout, names: list[str]) -> None:
 
 
 def down(layout: Layout) -> None:
-    """Give back what does not end with the lab."""
+    """Release the resources that do not end with the lab."""
     lvm.down(layout)

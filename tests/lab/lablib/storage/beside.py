@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What all storage servers of the lab need: to run beside its switch, and to give hosts their secrets and pools."""
+"""The common parts of all storage servers of the lab: they run beside its switch, and give hosts
+their secrets and pools."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def call(layout: Layout, *words: str | os.PathLike[str], text: str | None = None
 
 
 def answers(layout: Layout, port: int) -> bool:
-    """Tell whether a server listens at the address of the switch."""
+    """Return True if a server listens at the address of the switch."""
     with contextlib.suppress(LabError):
         call(layout, "python3", "-c", _CONNECT, SWITCH_ADDRESS, str(port))
         return True
@@ -35,9 +36,9 @@ def answers(layout: Layout, port: int) -> bool:
 
 
 def until(what: str, is_so: typing.Callable[[], object], patience: float = PATIENCE) -> None:
-    """Wait for something.
+    """Wait for a condition.
 
-    :raises LabError: it is not so within ``patience`` seconds.
+    :raises LabError: it is not true within ``patience`` seconds.
     """
     deadline = time.monotonic() + patience
     while not is_so():
@@ -47,9 +48,9 @@ def until(what: str, is_so: typing.Callable[[], object], patience: float = PATIE
 
 
 def give(layout: Layout, host: Host, pools: typing.Mapping[str, str], secret: tuple[str, str, str] | None = None) -> None:
-    """Define a secret and storage pools on a host, where they are not yet.
+    """Define a secret and storage pools on a host that does not have them yet.
 
-    :param pools: the XML of each by its name.
+    :param pools: the XML of each pool by its name.
     :param secret: uuid, XML, and value in Base64.
     """
     lines = ["set -e"]

@@ -81,7 +81,7 @@ DISK_XML = (
 
 
 def disk_xml(image: str, target: str = "vda") -> str:
-    """A disk of a domain that is an image of the pool."""
+    """Return a disk of a domain that is an image of the pool."""
     return DISK_XML.format(client=CLIENT, secret=SECRET, pool=POOL, image=image, address=SWITCH_ADDRESS, target=target)
 
 
@@ -98,11 +98,11 @@ class Cluster:
         return beside.call(self.layout, *words, text=text)
 
     def ceph(self, *words: str, **more: str) -> str:
-        """A command of an administrator of the cluster."""
+        """Run a command of an administrator of the cluster."""
         return self.call("ceph", "--conf", str(self.config), "--connect-timeout", "20", *words, **more)
 
     def rbd(self, *words: str) -> str:
-        """A command about images."""
+        """Run a command for images."""
         return self.call("rbd", "--conf", str(self.config), "--pool", POOL, *words)
 
     def is_up(self) -> bool:
@@ -113,7 +113,7 @@ class Cluster:
         return False
 
     def start(self) -> None:
-        """Make the cluster anew and start it."""
+        """Make a new cluster and start it."""
         run(*as_root(), "rm", "-rf", "--one-file-system", "--", self.folder)
         for name in ("run", "log", "mon", "mgr", "osd"):
             (self.folder / name).mkdir(parents=True)
@@ -168,7 +168,7 @@ class Cluster:
             time.sleep(0.5)
 
     def key(self) -> str:
-        """The key of libvirt's client, in Base64."""
+        """Return the key of libvirt's client, in Base64."""
         return self.ceph("auth", "get-key", f"client.{CLIENT}").strip()
 
     def give_to(self, host: Host) -> None:
@@ -178,19 +178,19 @@ class Cluster:
 
 
 def up(layout: Layout) -> None:
-    """Start the cluster where it does not run, let in again whom a fence has shut out, and give it to all hosts."""
+    """Start the cluster if it does not run, lift all fences, and give it to all hosts."""
     cluster = Cluster(layout)
     if not cluster.is_up():
         cluster.start()
-    # libvirt starts no pool of a host that is shut out; it says that there is no such file.
+    # libvirt starts no pool on a host behind a fence; its message is "no such file".
     cluster.ceph("osd", "blocklist", "clear")
     for host in layout.hosts():
         cluster.give_to(host)
 
 
 def down(layout: Layout) -> None:
-    """End the cluster of a lab that goes on. Its data is not needed any more."""
+    """End the cluster of a running lab. Its data are not needed now."""
     folder = Cluster(layout).folder
-    # Its processes have numbers of their own there.
+    # Its processes have other numbers in its namespace.
     beside.call(layout, "sh", "-c", f"kill -9 $(cat {folder}/run/*.pid)")
     beside.until("Ceph has ended", lambda: not beside.answers(layout, 6789))

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A file system of the lab's Ceph cluster, which each host mounts with FUSE, so the kernel needs no module for it.
+"""A file system of the lab's Ceph cluster, which each host mounts with FUSE, so the kernel needs no
+module for it.
 
-Each host of the lab gets a storage pool ``cephfs`` of the type dir, which is the file system mounted.
+Each host of the lab gets a storage pool ``cephfs`` of the type dir on the mount.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ keyring = {folder}/mds/keyring
 
 POOL_XML = f"<pool type='dir'><name>{NAME}</name><target><path>{MOUNT}</path></target></pool>"
 
-#: Run on a host, which has the key on its standard input.
+#: Run on a host, with the key on its standard input.
 MOUNT_IT = f"""\
 mountpoint -q {MOUNT} && exit 0
 mkdir -p {MOUNT} && cat > /root/cephfs.keyring
@@ -69,7 +70,7 @@ class FileSystem:
 
 
 def up(layout: Layout) -> None:
-    """Start the file system where it does not run, and mount it on all hosts."""
+    """Start the file system if it does not run, and mount it on all hosts."""
     files = FileSystem(layout)
     if not files.cluster.is_up():
         files.cluster.start()

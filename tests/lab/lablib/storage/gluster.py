@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A GlusterFS volume of one brick. QEMU reaches its files by itself, or by a mount with FUSE.
+"""A GlusterFS volume of one brick. QEMU reaches its files directly, or through a mount with FUSE.
 
-Each host of the lab gets a storage pool ``gluster`` of the type gluster, and ``glusterfiles``, which is the volume mounted.
+Each host of the lab gets a storage pool ``gluster`` of the type gluster, and ``glusterfiles`` on a
+mount of the volume.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ VOLUME, FILES = "vms", "glusterfiles"
 MOUNT = "/srv/glusterfiles"
 PORT = 24007
 
-#: glusterd has its state in folders of the machine: here each is a folder of the lab. The arguments: that folder, the address of the brick.
+#: glusterd keeps its state in folders of the machine: here each is a folder of the lab. The
+#: arguments: that folder, the address of the brick.
 SCRIPT = f"""\
 set -e
 mount --make-rprivate /
@@ -48,13 +50,13 @@ FILES_XML = (
 
 
 class Volume:
-    """The volume of a lab. What is on its brick is what is in it."""
+    """The volume of a lab. Its brick has the same content."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout, self.folder = layout, layout.folder / NAME
 
     def start(self) -> None:
-        """Make the volume anew, and start its servers."""
+        """Make a new volume, and start its servers."""
         run(*as_root(), "rm", "-rf", "--one-file-system", "--", self.folder)
         self.folder.mkdir()
         script = 'unshare --mount sh -c "$0" sh "$1" "$2" >"$1/start.log" 2>&1 </dev/null || { tail -n 5 "$1/start.log"; exit 1; }'
@@ -62,7 +64,8 @@ class Volume:
 
     def make(self, name: str, size_gb: int) -> None:
         """Make an image."""
-        # Through the volume: what is written to a brick beside it has no attributes of Gluster.
+        # The file is written through the volume: a file that is written directly to a brick has no
+        # attributes of Gluster.
         self._mounted(f"truncate -s {size_gb}G {MOUNT}/{name}")
 
     def remove(self, name: str) -> None:
@@ -70,24 +73,24 @@ class Volume:
         self._mounted(f"rm -f {MOUNT}/{name}")
 
     def _mounted(self, script: str) -> None:
-        """Run a script on a host that has the volume mounted."""
+        """Run a script on a host with a mount of the volume."""
         run("ssh", "-F", self.layout.ssh_config, self.layout.hosts()[0].name, script)
 
     def images(self) -> list[str]:
-        """The names of the files."""
+        """Return the names of the files."""
         return sorted(path.name for path in (self.folder / "brick").iterdir() if not path.name.startswith("."))
 
     def file(self, name: str) -> pathlib.Path:
-        """The file on the brick that an image is."""
+        """Return the file of an image on the brick."""
         return self.folder / "brick" / name
 
     def source(self, name: str) -> dict[str, object]:
-        """The image, as a definition names it."""
+        """Return the image, as a definition names it."""
         return {"protocol": "gluster", "name": f"{VOLUME}/{name}", "hosts": [{"name": SWITCH_ADDRESS, "port": PORT}]}
 
 
 def up(layout: Layout) -> None:
-    """Start the volume where it does not run, and give it to all hosts."""
+    """Start the volume if it does not run, and give it to all hosts."""
     if not beside.answers(layout, PORT):
         Volume(layout).start()
     for host in layout.hosts():

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An iSCSI target in user space, with CHAP, that lets in each host by its address. QEMU reaches it by itself, so the kernel needs no module for it.
+"""An iSCSI target in user space, with CHAP, that admits each host by its address. QEMU reaches it
+directly, so the kernel needs no module for it.
 
 Each host of the lab gets the secret and a storage pool ``iscsi`` of the type iscsi-direct.
 """
@@ -39,16 +40,16 @@ class Target:
         self.layout, self.folder = layout, layout.folder / NAME
 
     def _tgt(self, program: str, *words: str) -> str:
-        # The path of a socket may have 107 bytes, and that of the lab may have more.
+        # The path of a socket may have 107 bytes, and the lab's path may be longer.
         script = f'cd "$1" && shift && TGT_IPC_SOCKET=./socket exec {program} "$@"'
         return beside.call(self.layout, "sh", "-c", script, "sh", self.folder, *words)
 
     def admin(self, *words: str) -> str:
-        """A command of the target's administrator."""
+        """Run a command of the target's administrator."""
         return self._tgt("tgtadm", "--lld", "iscsi", *words)
 
     def start(self) -> None:
-        """Make the target anew, and start it."""
+        """Make a new target, and start it."""
         run(*as_root(), "rm", "-rf", "--one-file-system", "--", self.folder)
         self.folder.mkdir()
         self._tgt("setsid", "-f", "sh", "-c", f"exec tgtd -f --iscsi portal={SWITCH_ADDRESS}:{PORT} >log 2>&1 </dev/null")
@@ -78,15 +79,15 @@ class Target:
         return {name: int(unit) for unit, dummy, name in found}
 
     def images(self) -> list[str]:
-        """The names of the images."""
+        """Return the names of the images."""
         return sorted(self._units())
 
     def file(self, name: str) -> pathlib.Path:
-        """The file that an image is on the server."""
+        """Return the file of an image on the server."""
         return self.folder / f"{self._units()[name]}-{name}.img"
 
     def source(self, name: str) -> dict[str, object]:
-        """The image, as a definition names it."""
+        """Return the image, as a definition names it."""
         return {
             "protocol": "iscsi",
             "name": f"{TARGET}/{self._units()[name]}",
@@ -96,7 +97,7 @@ class Target:
 
 
 def up(layout: Layout) -> None:
-    """Start the target where it does not run, and give it to all hosts."""
+    """Start the target if it does not run, and give it to all hosts."""
     target = Target(layout)
     if not beside.answers(layout, PORT):
         target.start()

@@ -2,10 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A volume group of LVM on each host, on a disk of its own, as a storage pool ``vms`` of the type logical.
+"""A volume group of LVM on a separate disk of each host, as a storage pool ``vms`` of the type
+logical.
 
-The commands and the metadata are LVM's, and so is libvirt's driver. The kernel of the lab may have no device mapper, so the devices of
-the volumes are loop devices over the same extents: the program ``lvm`` of each host is one that switches these on and off (``lvm_here.py``).
+The commands and the metadata are LVM's, and so is libvirt's driver. The kernel of the lab may have
+no device mapper, so the devices of the volumes are loop devices over the same extents: the program
+``lvm`` of each host switches these on and off (``lvm_here.py``).
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ from . import beside
 NAME = "lvm"
 PROGRAMS = ("lvm", "losetup")
 GROUP = "vms"
-#: GiB of the disk of each host. It is sparse, and full of old data where volumes are made.
+#: GiB of the disk of each host. It is sparse, and has old data in the places of new volumes.
 SIZE_GB = 8
 
-#: Where it is on the disk of a host, and in the host.
+#: Its place on the disk of a host, and in the host.
 FOLDER = "lib/lab-lvm"
 
 POOL_XML = (
@@ -49,12 +51,12 @@ _HERE = pathlib.Path(__file__).parent / "lvm_here.py"
 
 
 def folder(layout: Layout, host: Host) -> pathlib.Path:
-    """Where a host has its disk of LVM and what belongs to it."""
+    """Return the folder with the disk of LVM of a host, and its other files."""
     return layout.disk(host) / "var" / FOLDER
 
 
 def up(layout: Layout) -> None:
-    """Give each host its volume group and its pool, where it has them not yet, or was off meanwhile."""
+    """Give each host its volume group and its pool, if it does not have them yet or was off since."""
     for host in layout.hosts():
         give_to(layout, host)
 
@@ -67,7 +69,7 @@ def give_to(layout: Layout, host: Host) -> None:
         run(*root, "mkdir", "-p", place / "etc")
         run(*root, "cp", os.path.realpath(shutil.which("lvm") or "lvm"), place / "lvm")
         run(*root, "truncate", "-s", f"{SIZE_GB}G", image)
-    # In place: a host that is up has this very file mounted.
+    # The file is changed in place: a running host has this very file mounted.
     run(*root, "tee", place / "lvm_here", text=f"#!/usr/bin/python3\n{_HERE.read_text(encoding='utf-8')}")
     run(*root, "chmod", "755", place / "lvm_here")
     device = (devices_of(image) or [run(*root, "losetup", "--find", "--show", image).strip()])[0]
@@ -85,14 +87,15 @@ def give_to(layout: Layout, host: Host) -> None:
 
 
 def devices_of(image: pathlib.Path) -> list[str]:
-    """The loop devices of an image, of all of it and of its volumes; the one of all of it first."""
+    """Return the loop devices of an image and of its volumes; the device of the whole image is
+    first."""
     listed = run(*as_root(), "losetup", "--associated", image, "--noheadings", "--output", "NAME,OFFSET").split("\n")
     found = sorted((int(offset), name) for name, offset in (line.split() for line in listed if line.strip()))
     return [name for dummy, name in found]
 
 
 def down(layout: Layout) -> None:
-    """Give the loop devices of all hosts back."""
+    """Release the loop devices of all hosts."""
     for image in layout.folder.glob(f"hosts/*/var/{FOLDER}/disk"):
         for device in devices_of(image):
             with contextlib.suppress(LabError):

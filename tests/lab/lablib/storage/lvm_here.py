@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""LVM's commands on a host of the lab without device mapper: LVM does all but the activation, for which this makes loop devices.
+"""LVM's commands on a host of the lab without device mapper: LVM does all steps except for the
+activation, which makes loop devices here.
 
-A volume that some process of the host has open cannot be removed, as with device mapper.
+A volume that a process of the host has open cannot be removed, as with device mapper.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def lvm(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
 
 
 def extents(group: str) -> dict[str, tuple[int, int]]:
-    """Offset and size of each volume, in bytes."""
+    """Return offset and size of each volume, in bytes."""
     options = ("--driverloaded", "n", "--noheadings", "--nosuffix", "--units", "b")
     start = int(lvm("pvs", *options, "-o", "pe_start").stdout)
     found = {}
@@ -46,9 +47,9 @@ def extents(group: str) -> dict[str, tuple[int, int]]:
 
 
 def activate(group: str, stale: str = "") -> None:
-    """Make the devices of the volumes that have none.
+    """Make the missing devices of volumes.
 
-    :param stale: a volume that is new: what was there before is still there.
+    :param stale: name of a new volume; it keeps old data.
     """
     for name, (offset, size) in extents(group).items():
         link = f"/dev/{group}/{name}"
@@ -64,7 +65,7 @@ def activate(group: str, stale: str = "") -> None:
 
 
 def deactivate(group: str, name: str) -> bool:
-    """Give the device of a volume back; whether nobody has it open."""
+    """Release the device of a volume; return False if a process has it open."""
     link = f"/dev/{group}/{name}"
     device = os.path.realpath(link)
     if is_open(device):
@@ -114,7 +115,7 @@ def main() -> int:
         left = [name for name in extents(words[-1]) if not deactivate(words[-1], name)]
         return 5 if left else 0
     done = lvm(command, *off, *words, check=False)
-    # What has a loop device is active.
+    # A volume with a loop device is active.
     sys.stdout.write(re.sub(r"(?<=-[a-z]{2}-)XX(?=----)", "a-", done.stdout))
     return done.returncode
 

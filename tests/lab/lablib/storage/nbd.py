@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An NBD server: each file of a folder is an export that several clients may have at once. NBD has no secret, and libvirt no pool of it."""
+"""An NBD server: each file of a folder is an export for several clients at once. NBD has no secret,
+and libvirt has no pool for it."""
 
 from __future__ import annotations
 
@@ -40,19 +41,19 @@ class Server:
         self.file(name).unlink()
 
     def images(self) -> list[str]:
-        """The names of the images."""
+        """Return the names of the images."""
         return sorted(path.name for path in (self.folder / "exports").iterdir())
 
     def file(self, name: str) -> pathlib.Path:
-        """The file that an image is on the server."""
+        """Return the file of an image on the server."""
         return self.folder / "exports" / name
 
     def source(self, name: str) -> dict[str, object]:
-        """The image, as a definition names it."""
+        """Return the image, as a definition names it."""
         return {"protocol": "nbd", "name": name, "hosts": [{"name": SWITCH_ADDRESS, "port": PORT}]}
 
 
 def up(layout: Layout) -> None:
-    """Start the server where it does not run."""
+    """Start the server if it does not run."""
     if not beside.answers(layout, PORT):
         Server(layout).start()

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An NFS server in user space, with one export. QEMU reaches its files by itself, so the kernel needs no module for it.
+"""An NFS server in user space, with one export. QEMU reaches its files directly, so the kernel
+needs no module for it.
 
-A host could have a pool of it only by a mount of the kernel, so there is none.
+A host could have a pool of it only through a mount of the kernel, so there is none.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from . import beside
 NAME = "nfs"
 PROGRAMS = ("ganesha.nfsd", "rpcbind")
 EXPORT, PORT, MOUNT_PORT = "/vms", 2049, 20048
-#: The owner of all images. Who comes as root is nobody there.
+#: The owner of all images. The server maps root to an account without rights.
 OWNER = 64055
 
-#: QEMU's driver speaks version 3, and finds the ports by rpcbind. What is mounted is named as the export is, not by the folder of the lab.
-#: Tests change files beside the server, so it keeps no attributes.
+#: QEMU's driver speaks version 3, and finds the ports by rpcbind. The mount has the name of the
+#: export, not of the lab's folder. Tests change files beside the server, so it caches no
+#: attributes.
 CONFIG = """\
 NFS_CORE_PARAM {{
     Protocols = 3;
@@ -87,20 +89,20 @@ class Server:
         self.file(name).unlink()
 
     def images(self) -> list[str]:
-        """The names of the images."""
+        """Return the names of the images."""
         return sorted(path.name for path in (self.folder / "export").iterdir())
 
     def file(self, name: str) -> pathlib.Path:
-        """The file that an image is on the server."""
+        """Return the file of an image on the server."""
         return self.folder / "export" / name
 
     def source(self, name: str) -> dict[str, object]:
-        """The image, as a definition names it."""
+        """Return the image, as a definition names it."""
         identity = {"user": OWNER, "group": OWNER}
         return {"protocol": "nfs", "name": f"{EXPORT}/{name}", "hosts": [{"name": SWITCH_ADDRESS}], "identity": identity}
 
 
 def up(layout: Layout) -> None:
-    """Start the server where it does not run."""
+    """Start the server if it does not run."""
     if not beside.answers(layout, PORT):
         Server(layout).start()
