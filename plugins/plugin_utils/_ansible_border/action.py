@@ -36,8 +36,9 @@ def variables_of(task_vars: Mapping[str, Any], host: str) -> Mapping[str, Any]:
 class DroverAction(ActionBase):
     """Validate the arguments, call ``act`` and show each DroverError as a message.
 
-    A subclass sets ARGUMENT_SPEC and defines ``act``, which returns plain types. It may set VARIABLES: options that the variable
-    ``drover_<option>`` sets too; a pair is an option and the name of its variable without ``drover_``.
+    A subclass sets ARGUMENT_SPEC and defines ``act``, which returns plain types. It may set
+    VARIABLES: options that the variable ``drover_<option>`` sets too. A pair there is an option and
+    the name of its variable without ``drover_``.
     """
 
     ARGUMENT_SPEC: dict[str, dict[str, Any]] = {}
@@ -49,14 +50,16 @@ class DroverAction(ActionBase):
     _supports_async = False
 
     def __init_subclass__(cls) -> None:
-        # All imported objects stay until the process ends. Without this, the garbage collection at the end of ansible-playbook, and of each
-        # process that it forks, takes a tenth of the time of a short command.
+        # All imported objects stay until the process ends. Without this, the garbage collection at
+        # the end of ansible-playbook and of each forked process takes a tenth of the time of a
+        # short command.
         gc.freeze()
 
     def run(self, tmp: Any = None, task_vars: Mapping[str, Any] | None = None) -> dict[str, Any]:
         task_vars = task_vars or {}
         result = super().run(tmp, task_vars)
-        # A misspelt variable on the command line, or a misspelt value, such as one for the plan alone, must not begin a real run.
+        # A misspelt variable on the command line, or a misspelt value, must not begin a real run,
+        # for example instead of a plan.
         typed = known_variables.unknown(load_extra_vars(self._loader))
         typed += known_variables.neither_yes_nor_no(self.variables(task_vars), self._templar.template)
         if typed:
@@ -68,9 +71,10 @@ class DroverAction(ActionBase):
             args = self._arguments(task_vars)
             result.update(times.with_iso(self.act(args, task_vars)))
         except DroverError as problem:
-            # With a cause, Ansible would append its text, which the message already has.
+            # Without ``from None``, Ansible would append the text of the cause, which the message
+            # already has.
             details = _brief(to_plain(problem.details))
-            # A check that is refused has changed nothing, and a run would not either.
+            # A refused check has changed nothing, and a real run would be refused too.
             raise AnsibleActionFail(str(problem), result={**details, "changed": False} if self._task.check_mode else details) from None
         result.setdefault("changed", False)
         return result
@@ -84,7 +88,9 @@ class DroverAction(ActionBase):
         return Store.open(url, self._task.check_mode, run_identity.of_task(load_extra_vars(self._loader), self._reason(args, task_vars)))
 
     def _reason(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> str:
-        """Return why the run is made: the option ``reason``, else the variable drover_reason; empty without both."""
+        """Return the reason of the run: the option ``reason``, else the variable drover_reason,
+        else empty.
+        """
         given = args.get("reason")
         if given is None:
             given = options.from_variable("reason", self.variables(task_vars), self._templar)
@@ -99,16 +105,16 @@ class DroverAction(ActionBase):
     ) -> Hand:
         """Return the way to run modules on the host of this task.
 
-        :param host: its name in the store, if that is another one.
+        :param host: its name in the store, if it has another name there.
         """
         return Hand(self, host or self.target(task_vars), task_vars, self.machines(args, task_vars), go_on)
 
     def show(self, line: str) -> None:
-        """Show a line in the terminal or job log, folded where it is too wide."""
+        """Show a line in the terminal or job log, folded to its width."""
         terminal.show(line)
 
     def variables(self, task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the variables in which VARIABLES are looked up."""
+        """Return the variables that set the options of VARIABLES."""
         return task_vars
 
     def target(self, task_vars: Mapping[str, Any]) -> str:
@@ -129,7 +135,8 @@ class DroverAction(ActionBase):
             raise AnsibleActionFail(message + self._typed(message, task_vars)) from None
         args = to_plain(args)
         for name, spec in self.ARGUMENT_SPEC.items():
-            # Names with commas between, of a survey or a command line, which a person may write with spaces.
+            # A survey or a command line gives names with commas between them, and a person may add
+            # spaces.
             if spec.get("type") == "list" and isinstance(given.get(name), str) and args[name] is not None:
                 args[name] = [each.strip() if isinstance(each, str) else each for each in args[name] if each != ""]
             if spec.get("type") in ("int", "float") and args[name] is not None and args[name] < 0:
@@ -139,7 +146,9 @@ class DroverAction(ActionBase):
         return args
 
     def _typed(self, message: str, task_vars: Mapping[str, Any]) -> str:
-        """Return a sentence with the variables of the options that a message names, where a playbook sets them from variables."""
+        """Return a sentence with the variables of the options in a message, if a playbook sets
+        them.
+        """
         named = [f"{variable} (option {option})" for option, variable in self.TYPED.items() if re.search(rf"\b{option}\b", message)]
         return (
             f"{'' if message.endswith('.') else '.'} Set {' or '.join(named)}."
@@ -148,7 +157,9 @@ class DroverAction(ActionBase):
         )
 
     def _with_variables(self, message: str, given: Mapping[str, Any], task_vars: Mapping[str, Any]) -> str:
-        """Name the variable in place of an option that a role sets from it: a person has typed the variable."""
+        """Replace an option in a message by the variable that a role sets it from, because a person
+        typed that.
+        """
         pairs = [each for each in self.VARIABLES if not isinstance(each, str)]
         variables = {option: f"{known_variables.PREFIX}{variable}" for option, variable in pairs}
         for option, value in given.items():
@@ -168,7 +179,7 @@ class DroverAction(ActionBase):
         return message
 
 
-#: What people call the types of options.
+#: The words of people for the types of options.
 _TYPES = {
     "list": "a list",
     "dict": "a mapping",
@@ -181,10 +192,10 @@ _TYPES = {
 
 
 def _without_types(message: str, given: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
-    """Say what a value of a wrong type must be, where Ansible names the types of Python."""
+    """Return a message with words of people in place of the types of Python that Ansible names."""
     found = re.search(r"argument '(\w+)' is of type \S+ and we were unable to convert to (\w+): ", message)
     if found is None:
-        # The same for the items of a list.
+        # Items of a list have another message.
         found = re.search(r"^Elements value for option '?(\w+)'? is of type \S+ and we were unable to convert to (\w+): ", message)
         if found is not None and found[2] in _TYPES and not spec.get(found[1], {}).get("no_log"):
             return f"argument '{found[1]}' must be a list of which each item is {_TYPES[found[2]]}, not {shown(to_plain(given.get(found[1])))}."
@@ -194,12 +205,15 @@ def _without_types(message: str, given: Mapping[str, Any], spec: Mapping[str, An
     return f"argument '{found[1]}' must be {_TYPES[found[2]]}, not {shown(to_plain(given.get(found[1])))}."
 
 
-#: What the result of a failed task has of each instance and each move.
+#: The keys of each instance and each move in the result of a failed task.
 BRIEF = ("uuid", "name", "host", "source", "destination", "state", "status", "changed")
 
 
 def _brief(details: Any) -> Any:
-    """Shorten records of instances and moves: Ansible writes the whole result of a failed task, as JSON, behind the sentence."""
+    """Return details with short records of instances and moves.
+
+    Ansible writes the whole result of a failed task, as JSON, behind the message.
+    """
     if isinstance(details, dict):
         return {key: _brief(value) for key, value in details.items()}
     if isinstance(details, list) and all(isinstance(each, dict) and {"uuid", "name"} <= set(each) for each in details):
@@ -208,7 +222,7 @@ def _brief(details: Any) -> Any:
 
 
 def difference(name: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return an entry of ``diff``; None means that the thing does not exist.
+    """Return an entry of ``diff``; None stands for a thing that does not exist.
 
     The uuid is left out, because check mode cannot know the uuid of a real run.
     """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find out if a host answers this controller, over SSH or TCP."""
+"""The search for an answer of a host to this controller, over SSH or TCP."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def answer(
     """Judge the answer of a host; look at TCP if the result of a task on it is not conclusive.
 
     :param tried: the result of a module on the host that only reads.
-    :param variables: of the host in the inventory.
-    :param tcp: returns how the host reacts to TCP, where that was tried meanwhile.
+    :param variables: the variables of the host in the inventory.
+    :param tcp: a function that returns the reaction of the host to TCP, if it was already tried.
     """
     said = host_answer.read(tried)
     seen = probe.Reached(None, "") if said.settled else (tcp or (lambda: by_tcp(host, variables)))()

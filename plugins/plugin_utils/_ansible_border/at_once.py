@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask several hosts at the same time: each question is a process of its own, as Ansible's executor of tasks has one alarm for each process.
+"""Questions to several hosts at the same time, each in its own process.
 
-A process gets a function and returns plain types. It must not touch the store: a connection of a database belongs to one process.
+Ansible's executor of tasks has one alarm for each process. A process gets a function and returns
+plain types. It must not touch the store, because a connection of a database belongs to one process.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn
 from .._common.errors import DroverError, Late
 from . import waiting as waits
 
-#: Seconds beyond its own limit after which a process is ended.
+#: Seconds beyond its limit after which a process is killed.
 SPARE = 5
 
 
@@ -33,12 +34,13 @@ class _Asked(NamedTuple):
 
 
 def ask_each(questions: Mapping[str, Callable[[], Any]], most: int, limit: int, show: Callable[[str], None]) -> dict[str, Any]:
-    """Ask each host its question.
+    """Put its question to each host.
 
-    :param most: how many at a time.
-    :param limit: seconds that each has, which the question itself keeps; a process that goes on is ended.
-    :param show: shows a line now and then on the hosts that have not answered yet.
-    :returns: dict host -> what the question returned, or a DroverError.
+    :param most: the number of questions at a time.
+    :param limit: seconds for each question; the question itself stops then, and a process that
+        continues is killed.
+    :param show: a function that shows a line now and then on the hosts that have not answered yet.
+    :returns: dict host -> the result of the question, or a DroverError.
     """
     waiting = list(questions.items())
     asked: dict[int, _Asked] = {}
@@ -81,9 +83,11 @@ def _begin(question: Callable[[], Any]) -> tuple[int, int]:
 
 
 def _work(question: Callable[[], Any], descriptor: int) -> NoReturn:
-    """Answer in the new process, which ends here whatever happens: what its parent tidies up is the parent's."""
+    """Answer the question in the new process, and end the process without the cleanup of its
+    parent.
+    """
     try:
-        # The alarm of the calling task stays with its own process.
+        # Only the process of the calling task handles its alarm.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         waits.silence()
         try:
@@ -99,7 +103,7 @@ def _work(question: Callable[[], Any], descriptor: int) -> NoReturn:
 
 
 def _end(asked: dict[int, _Asked], descriptor: int) -> _Asked:
-    """End a process that has answered, or is not to."""
+    """End the process of a question, with or without an answer."""
     each = asked.pop(descriptor)
     os.close(descriptor)
     with contextlib.suppress(ProcessLookupError):

@@ -34,9 +34,10 @@ from .selecting import SELECTOR_SPEC
 #: The variables of ports.StartRules.
 ABSENT, MAX_AGE = "drover_absent_hosts", "drover_start_max_age"
 
-# Each spec has a fragment drover.compute.migration_options.<name>; the variable ``drover_<option>`` sets each option of LIMITS_SPEC too.
+# Each spec has a fragment drover.compute.migration_options.<name>. The variable ``drover_<option>``
+# also sets each option of LIMITS_SPEC.
 
-#: How many migrations run at a time, and how long one waits, in seconds.
+#: The limits of migrations at a time, and the seconds that one waits.
 LIMITS_SPEC: dict[str, dict[str, Any]] = {
     "max_migrations": {"type": "int", "default": 2},
     "max_migrations_per_destination": {"type": "int"},
@@ -44,7 +45,8 @@ LIMITS_SPEC: dict[str, dict[str, Any]] = {
     "max_wait": {"type": "int", "default": PATIENCE},
     "shutdown_timeout": {"type": "int", "default": 300},
 }
-#: Actions that drain hosts; ``unmovable`` is documented in each module, as their choices differ.
+#: The options of actions that drain hosts. Each module documents ``unmovable`` itself, because the
+#: choices differ.
 DRAIN_SPEC: dict[str, dict[str, Any]] = {
     "unmovable": {"type": "str", "choices": [FAIL, SKIP, SHUTDOWN], "default": FAIL},
     "plan_only": {"type": "bool", "default": False},
@@ -54,21 +56,21 @@ DRAIN_SPEC: dict[str, dict[str, Any]] = {
     **SCHEDULER_SPEC,
 }
 DRAIN_VARIABLES: tuple[str | tuple[str, str], ...] = ("solver_seconds", "migration", *LIMITS_SPEC, *SCHEDULER_VARIABLES)
-#: Actions that give instances a new size: a flavor, or sizes.
+#: The options of actions that give instances a new size: a flavor, or sizes.
 SIZE_SPEC: dict[str, dict[str, Any]] = {
     "flavor": {"type": "str"},
     "vcpus": {"type": "int"},
     "memory_mb": {"type": "raw"},
     "disk_gb": {"type": "raw"},
 }
-#: Actions that shut instances down, resize or move them, and start them again.
+#: The options of actions that shut instances down, resize or move them, and start them again.
 RESIZE_SPEC: dict[str, dict[str, Any]] = {
     "timeout": {"type": "int", "default": 60},
     "force": {"type": "bool", "default": False},
     "despite_policy": {"type": "bool", "default": False},
     **SCHEDULER_SPEC,
 }
-#: Actions that move instances that the operator chooses.
+#: The options of actions that move the instances of the operator's choice.
 INSTANCES_SPEC: dict[str, dict[str, Any]] = {
     "instances": {"type": "list", "elements": "raw", "default": []},
     **SELECTOR_SPEC,
@@ -81,9 +83,9 @@ class ConductorAction(DroverAction):
     """An action that works on several hosts."""
 
     def ports(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Ports:
-        """Return the ports of the conductor. They refuse new calls if the playbook has ended.
+        """Return the ports of the conductor. They refuse new calls after the end of the playbook.
 
-        :raises DroverError: it has ended.
+        :raises DroverError: the playbook has ended.
         """
         store, actor, go_on = self.store(args, task_vars), Actor.of_this_task(), refuse_orphan()
         given = {"store_url": args["store_url"]} if args.get("store_url") else {}
@@ -93,7 +95,7 @@ class ConductorAction(DroverAction):
         return Ports(store, hosts, Leasing(store, actor, self.show), self.show, time, rules, own, self._under_way)
 
     def _start_rules(self, store: Store, hosts: AnsibleHosts, task_vars: Mapping[str, Any]) -> StartRules:
-        """Read what counts before an instance starts from drover_absent_hosts and drover_start_max_age.
+        """Return the rules of starts, from drover_absent_hosts and drover_start_max_age.
 
         :raises DroverError: a host is not known, or the age is no number.
         """
@@ -123,7 +125,8 @@ class ConductorAction(DroverAction):
             try:
                 result = self.conduct(args, task_vars)
             except DroverError:
-                # What has begun does not end with this run, such as where the store is lost.
+                # Operations on hypervisors continue after an error here, for example after the loss
+                # of the store.
                 if left := self._under_way.left():
                     self.show(left)
                 raise
@@ -157,7 +160,7 @@ def resize_settings(args: Mapping[str, Any], task_vars: Mapping[str, Any], migra
 
 
 def new_size(args: Mapping[str, Any]) -> NewSize | None:
-    """Return the new size of a task with the options of SIZE_SPEC; None where none is given.
+    """Return the new size of a task with the options of SIZE_SPEC; None without a size.
 
     :raises DroverError: a flavor and sizes are given, or a size cannot be read.
     """

@@ -34,11 +34,11 @@ from . import answering, at_once, ssh_ways, terminal
 from .action import variables_of
 from .remote_module import RemoteHand, plain_result
 
-#: Time limit in which a living host answers, in seconds.
+#: Seconds that a living host needs at most to answer.
 ANSWER = 30
-#: Seconds for which a host counts as silent after a look.
+#: Seconds that a host counts as silent after a look.
 SILENCE = 15
-#: Ansible's own default of the connection.
+#: Ansible's default connection.
 DEFAULT_CONNECTION = "ssh"
 #: The newest version of ansible-core that the tests of this file have seen.
 NEWEST_TESTED = (2, 21)
@@ -48,7 +48,7 @@ FORKS = 5
 RESET: dict[str, Any] = {
     "loop": None, "loop_with": None, "when": [], "until": [], "register": None, "delegate_facts": None,
     "ignore_errors": False, "ignore_unreachable": False, "run_once": False, "changed_when": [], "failed_when": [],
-    # The time limit of the calling task continues.
+    # The time limit of the calling task continues to run.
     "timeout": 0,
 }  # fmt: skip
 
@@ -82,10 +82,10 @@ class Delegation:
         """Run a module or an action on a host.
 
         :param name: FQCN.
-        :param check_mode: None for that of the calling task.
-        :param limit: time limit in seconds; None for that of the calling task only.
-        :param environment: more variables of the environment, beside those of the calling task.
-        :param probe: it only finds out if the host answers.
+        :param check_mode: None for the mode of the calling task.
+        :param limit: time limit in seconds; None for only the limit of the calling task.
+        :param environment: further variables of the environment, added to the calling task.
+        :param probe: True for a call that only finds out if the host answers.
         :returns: the result, of plain types, with Ansible's ``failed`` and ``unreachable``, and ``timedout`` after the time limit.
         :raises RunOver: the time limit of the calling task has passed.
         """
@@ -95,9 +95,9 @@ class Delegation:
             if hasattr(task, key):
                 setattr(task, key, value)
         task.connection = _connection_of(self._action)
-        # Data of a host is never a template.
+        # Mark the data as unsafe, because data of a host is never a template.
         task.action, task.args, task.delegate_to = name, wrap_var(dict(args)), host
-        # By this name Ansible looks for module_defaults; a property of it came with ansible-core 2.19.
+        # Ansible looks for module_defaults by this name; ansible-core 2.19 added a property for it.
         setattr(task, "_resolved_action" if hasattr(task, "_resolved_action") else "resolved_action", name)
         if environment:
             task.environment = [*(task.environment or []), dict(environment)]
@@ -107,7 +107,7 @@ class Delegation:
         with self._limited(task, limit) if limit else self._alarm():
             found = plain_result(_execute(self._action, task, dict(self.variables), probe))
         if limit and found.get("failed") and time.monotonic() - began >= limit:
-            # Before ansible-core 2.19 only the text of the message shows a time limit.
+            # Before ansible-core 2.19, only the text of the message shows a passed time limit.
             found["timedout"] = {"period": limit}
         if isinstance(found.get("msg"), str):
             found["msg"] = found["msg"].removeprefix("Task failed: ")
@@ -116,7 +116,9 @@ class Delegation:
 
     @contextlib.contextmanager
     def _alarm(self) -> Iterator[None]:
-        """Note the alarm of the calling task, which rings once and which the executor of the delegated task catches."""
+        """Note the alarm of the calling task. It rings once, and the executor of the delegated task
+        catches it.
+        """
         before = signal.getsignal(signal.SIGALRM)
         if not callable(before):
             yield
@@ -134,7 +136,10 @@ class Delegation:
 
     @contextlib.contextmanager
     def _limited(self, task: Any, limit: int) -> Iterator[None]:
-        """Give a task its own time limit. A process has one alarm, so that of the calling task is suspended and resumed."""
+        """Give a task its own time limit.
+
+        A process has one alarm, so the alarm of the calling task is suspended and resumed.
+        """
         left, handler, began = signal.alarm(0), signal.signal(signal.SIGALRM, signal.SIG_DFL), time.monotonic()
         task.timeout = min(limit, left) if left else limit
         try:
@@ -157,7 +162,9 @@ class Delegation:
 
 
 def _untested(version: str) -> str | None:
-    """Return a warning about a version of ansible-core that is newer than all that were tested, or None."""
+    """Return a warning about a version of ansible-core that is newer than all tested versions, or
+    None.
+    """
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None or (int(found[1]), int(found[2])) <= NEWEST_TESTED:
         return None
@@ -169,13 +176,15 @@ def _untested(version: str) -> str | None:
 
 
 def _connection_of(action: Any) -> Any:
-    """Return the connection keyword of tasks that the calling task delegates: that of its playbook.
+    """Return the connection keyword for delegated tasks: the keyword of the playbook of the calling
+    task.
 
-    From ansible-core 2.21 on, TaskExecutor replaces the keyword of the calling task by the connection that it uses. That is ``local`` for
-    nearly all callers, and a copy of the task would run on the controller. The variable ``ansible_connection`` of a host precedes the keyword.
+    From ansible-core 2.21 on, TaskExecutor replaces the keyword of the calling task by its actual
+    connection. For nearly all callers this is ``local``, and a copy of the task would run on the
+    controller. The variable ``ansible_connection`` of a host precedes the keyword.
 
-    :returns: a name, or Ansible's mark of a keyword that nothing sets. In place of ``local``, which is true for localhost and for no other
-        host: the connection of the command line or of ansible.cfg.
+    :returns: a name, or Ansible's mark of an unset keyword. ``local`` is right only for localhost,
+        so it is replaced by the connection of the command line or of ansible.cfg.
     """
     task = action._task
     written = (task.get_ds() or {}).get("connection", Sentinel)
@@ -186,7 +195,7 @@ def _connection_of(action: Any) -> Any:
 
 
 def _with_own_way(executor: Any, probe: bool) -> None:
-    """Have an executor prepare its connection, once Ansible has set the options of that."""
+    """Let an executor prepare its connection after Ansible has set the connection's options."""
     settle = executor._set_connection_options
 
     def prepared(*args: Any, **kwargs: Any) -> Any:
@@ -220,7 +229,7 @@ def _execute(action: Any, task: Any, variables: dict[str, Any], probe: bool) -> 
 
 
 def _context(task: Any, variables: dict[str, Any], host: str) -> Any:
-    """Return the context in which newer versions of ansible-core look for the task."""
+    """Return the context of the task that newer versions of ansible-core need."""
     from ansible._internal._task import TaskContext
 
     return TaskContext.create(task=task, task_vars=variables, host_name=host)
@@ -229,8 +238,9 @@ def _context(task: Any, variables: dict[str, Any], host: str) -> Any:
 class AnsibleHosts:
     """The hypervisors of a task: conductor.ports.Hosts.
 
-    :param go_on: is called before each call of a host, and raises if nothing may begin.
-    :param warn: takes a warning.
+    :param go_on: a function that is called before each call of a host, and raises if nothing may
+        begin.
+    :param warn: a function that takes a warning.
     :param args: arguments that delegated tasks need too, such as store_url.
     """
 
@@ -240,11 +250,14 @@ class AnsibleHosts:
         self._delegation, self._task_vars = Delegation(action, task_vars), task_vars
         self._go_on, self._warn, self._args = go_on, warn, args
         self._machines = action.machines(args, task_vars)
-        #: {host: when it was silent}, by the clock of the run.
+        #: {host: the time of its last silence}, by the clock of the run.
         self._silent_at: dict[str, float] = {}
 
     def discover(self, host: str, limit: int | None = None) -> Discovery:
-        """Read a host by the module compute_node, with the variables of that host. One that was silent a moment ago is not waited for again."""
+        """Read a host by the module compute_node, with the variables of that host.
+
+        Refuse a host that was silent a moment ago, so that the run does not wait for it again.
+        """
         if time.monotonic() - self._silent_at.get(host, -SILENCE) < SILENCE:
             raise Unreachable(host, "it was silent a moment ago")
         result = self.hand(host, limit).read("compute_node", self._args)
@@ -256,26 +269,29 @@ class AnsibleHosts:
         return {"occupants": result["occupants"], "changed": bool(result.get("changed"))}
 
     def hand(self, host: str, limit: int | None = None) -> RemoteHand:
-        """Return the connection that runs modules on a host."""
+        """Return the way to run modules on a host."""
         return RemoteHand(self._delegation, host, self._machines, self._go_on, limit)
 
     def at_once(
         self, questions: Mapping[str, Callable[[RemoteHand], dict[str, Any]]], limit: int
     ) -> dict[str, dict[str, Any] | DroverError]:
-        """Ask several hosts at the same time, as many as the task may have forks."""
+        """Put a question to each of several hosts, as many at a time as the task may have forks."""
         self._go_on()
 
         def asked(host: str, question: Callable[[RemoteHand], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-            # The new process has another parent than this one, by which go_on judges.
+            # go_on compares the parent of the process, and the new process has another parent.
             return lambda: question(RemoteHand(self._delegation, host, self._machines, lambda: None, limit))
 
-        # Here, as a new process must not touch the store.
+        # Read the store here, because a new process must not touch it.
         self._machines.learn(questions)
         given = {host: asked(host, question) for host, question in questions.items()}
         return at_once.ask_each(given, int(self._task_vars.get("ansible_forks") or FORKS), limit, terminal.show)
 
     def answer(self, host: str) -> host_answer.Answer:
-        """Find out how a host answers, see answering.answer(). SSH and TCP are tried at the same time, as each may wait for silence."""
+        """Return how a host answers, see answering.answer().
+
+        SSH and TCP are tried at the same time, because each may wait for its timeout.
+        """
         variables = self.variables(host)
         with concurrent.futures.ThreadPoolExecutor(1) as threads:
             tcp = threads.submit(answering.by_tcp, host, variables)
@@ -289,7 +305,7 @@ class AnsibleHosts:
             hand = RemoteHand(self._delegation, host, self._machines, self._go_on, ANSWER, probe=True)
             tried = hand.read("_boot_info", {})
         except NotThisHost as problem:
-            # The answer of another machine says nothing about the host.
+            # The answer of another machine proves nothing about the host.
             return host_answer.Answer(host_answer.UNCLEAR, str(problem.cause_of_it))
         except Late as problem:
             tried = {"failed": True, "timedout": True, "msg": str(problem)}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Variables of other playbooks, which a playbook would ignore in silence."""
+"""Variables of other playbooks, which a playbook would ignore silently."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from .known_variables import KNOWN, PREFIX
 from .playbook_variables import READ
 
 NAMESPACE = "drover.compute."
-#: A playbook that does not read one of these would work on more than its user wants, so that they are refused from any place.
+#: Without one of these, a playbook would work on more than its user wants. So a playbook refuses
+#: those that it does not read, wherever they are set.
 TARGETS = frozenset(f"{PREFIX}{name}" for name in ("host", "instance", "instances", "selector", "pool", "destination", "disk"))
 #: The artifacts of jobs, which AWX gives to all later jobs of a workflow.
 ARTIFACTS = frozenset(name for name in KNOWN if name.endswith("_result")) | {f"{PREFIX}audit", f"{PREFIX}rolling"}
 #: Playbooks that work on all hosts of a pattern.
 _OF_HOSTS = frozenset({"check", "discover", "image_cache_clean", "rolling_maintenance"})
-#: So many playbooks that read a variable are named.
+#: The number of playbooks that a message names as readers of a variable.
 _NAMED = 4
 
 
 def reads(playbook: str, name: str) -> bool:
-    """Tell if a playbook reads a variable."""
+    """Return True if a playbook reads a variable."""
     return name.removeprefix(PREFIX) in READ[playbook].split()
 
 
 def of_others(playbook: str, typed: Collection[str], variables: Collection[str]) -> list[str]:
-    """Return the variables of other playbooks that were typed, and those of TARGETS that are set anywhere.
+    """Return the typed variables of other playbooks, and the variables of TARGETS that are set
+    anywhere.
 
     :param typed: the variables of the command line.
     :param variables: all variables of the task.
@@ -39,7 +41,9 @@ def of_others(playbook: str, typed: Collection[str], variables: Collection[str])
 
 
 def without_prefix(playbook: str, typed: Iterable[str]) -> list[str]:
-    """Return a warning for each typed name that lacks the prefix, such as force: it may be a variable of its user's own."""
+    """Return a warning for each typed name without the prefix, such as force; it may be the user's
+    own.
+    """
     found = []
     for name in sorted(typed):
         meant = [each for each in READ[playbook].split() if each == name or each.endswith(f"_{name}")]
@@ -52,9 +56,9 @@ def without_prefix(playbook: str, typed: Iterable[str]) -> list[str]:
 
 
 def refusal(playbook: str, names: Collection[str], values: Mapping[str, Any]) -> str:
-    """Return the sentences that refuse variables, with the way to what their user may want.
+    """Return the sentences that refuse variables, each with another way for their user.
 
-    :param values: the values that are shown.
+    :param values: the values for the message.
     """
     found = [f"{NAMESPACE}{playbook} takes no {name}{_value(name, values)}: {_why(playbook, name)}" for name in names]
     return f"{' '.join(found)} Leave {'it' if len(found) == 1 else 'them'} out. Nothing was done."

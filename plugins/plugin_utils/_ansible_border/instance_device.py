@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the actions instance_disk, instance_interface and instance_cdrom have in common."""
+"""The base class and options of the actions instance_disk, instance_interface and instance_cdrom."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INSTANCE_SPEC: dict[str, dict[str, Any]] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     **STORE_SPEC,
 }
-#: Of those that a guest has to release.
+#: The options of actions on devices that a guest must release.
 TIMEOUT_SPEC: dict[str, dict[str, Any]] = {"timeout": {"type": "int", "default": 60}}
 ONE_INSTANCE = ["name", "uuid"]
 
@@ -33,7 +33,7 @@ class InstanceDeviceAction(ConductorAction):
     KIND = ""
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        # A name alone may be a uuid, as playbooks have one variable for both.
+        # The value may be a name or a uuid, because playbooks have one variable for both.
         wanted = args["name"] if args["uuid"] is None else {key: args[key] for key in ("name", "uuid") if args[key] is not None}
         request = DeviceRequest(wanted, self.kind(args), self.device(args), args["state"] != "absent", args.get("timeout") or 0)
         result = InstanceDevices(self.ports(args, task_vars), request, self._task.check_mode).run()
@@ -46,5 +46,5 @@ class InstanceDeviceAction(ConductorAction):
         return self.KIND
 
     def device(self, args: dict[str, Any]) -> dict[str, Any]:
-        """Return the options of the device, as the module _domain_device has them."""
+        """Return the options of the device in the form of the module _domain_device."""
         raise NotImplementedError

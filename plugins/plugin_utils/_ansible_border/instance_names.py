@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-#: Where the parts of a uuid end.
+#: The ends of the parts of a uuid.
 PARTS = (8, 13, 18, 23, 36)
 
 
@@ -24,9 +24,9 @@ class Names(NamedTuple):
 
 
 def choose(instances: Collection[Mapping[str, Any]], taken: Collection[str]) -> Names:
-    """Give each instance a name that nothing else has.
+    """Give each instance a unique name.
 
-    :param instances: each has name and uuid.
+    :param instances: mappings with name and uuid.
     :param taken: names that no instance may have.
     """
     count: dict[str, int] = {}
@@ -49,7 +49,9 @@ def choose(instances: Collection[Mapping[str, Any]], taken: Collection[str]) -> 
 
 
 def is_address(addresses: Sequence[str]) -> bool:
-    """Tell whether the first text of a host's report of addresses is one; SSH would interpret any other text."""
+    """Return True if the first of a host's reported addresses is valid; SSH would interpret any
+    other text.
+    """
     try:
         return bool(addresses) and ipaddress.ip_address(addresses[0]) is not None
     except ValueError:
@@ -62,7 +64,7 @@ def _keeps(instance: Mapping[str, Any], count: Mapping[str, int], taken: Collect
 
 
 def _is_usable(name: str) -> bool:
-    """Tell whether SSH accepts the name as a host's, and does not read it as an option."""
+    """Return True if SSH accepts the name as a host name and does not read it as an option."""
     return bool(name) and not name.startswith("-")
 
 

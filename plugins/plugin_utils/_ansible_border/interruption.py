@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Say what goes on by itself where a playbook is interrupted.
+"""The line on operations that continue after an interruption of a playbook.
 
-Ansible ends the process of a task then, and shows nothing of it any more. So the line goes to the standard error of ansible-playbook itself.
+Ansible ends the process of a task then, and shows nothing more of it. So the line goes to the
+standard error of ansible-playbook itself.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-#: What ends the process of a task: Ctrl-C, and Ansible's own end of its processes.
+#: The signals that end the process of a task: Ctrl-C, and Ansible's end of its processes.
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
 def saying(words: Callable[[], str]) -> Iterator[None]:
-    """Say words where the process is ended by a signal, as long as this is entered.
+    """Show words if a signal ends the process while the block runs.
 
-    :param words: returns them; an empty text says nothing.
+    :param words: a function that returns them; an empty text shows nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -49,7 +50,7 @@ def saying(words: Callable[[], str]) -> Iterator[None]:
 
 
 def _go_on(handler: Any, number: int, frame: FrameType | None) -> None:
-    """Do what the signal did before."""
+    """Call the earlier handler of the signal."""
     if callable(handler):
         handler(number, frame)
     elif handler != signal.SIG_IGN:

@@ -12,7 +12,7 @@ from typing import Any
 from .._definitions import keeping
 from .action import STORE_SPEC, DroverAction, difference
 
-#: The options that all of them have.
+#: The options of all these actions.
 KEPT_SPEC: dict[str, dict[str, Any]] = {
     "name": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -27,7 +27,7 @@ class KeptItem(DroverAction):
     _requires_connection = False
 
     def item(self, args: dict[str, Any]) -> Mapping[str, Any]:
-        """Check the arguments; return the item as keeping.keep_item() takes it."""
+        """Return the item of the checked arguments in the form of keeping.keep_item()."""
         return args
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:

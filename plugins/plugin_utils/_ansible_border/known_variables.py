@@ -48,11 +48,11 @@ migrate_cold
 numa_report_in_placement pci_report_in_placement plan_only power_validate_certs probe_kvm rebalance_despite_maintenance reboot_hard
 remove_absent rolling_all_hosts rolling_bring_back rolling_restart snapshot_discard
 """
-#: Those that are true or false. Ansible's filter bool takes any other word as false.
+#: The variables with the values true or false. Ansible's filter bool takes any other word as false.
 YES_OR_NO = frozenset(PREFIX + name for name in _YES_OR_NO.split())
-#: Former names that have no likeness with the new ones.
+#: Former names without a likeness to the new ones.
 _RENAMED = {"apply": "plan_only", "bandwidth_mib": "migration"}
-#: From this likeness on, of 0 to 1, a name counts as mistyped rather than as one that lacks its scope.
+#: The likeness, from 0 to 1, that makes a name mistyped instead of a name without its scope.
 _MISTYPED = 0.85
 
 
@@ -77,7 +77,7 @@ def neither_yes_nor_no(variables: Mapping[str, Any], template: Callable[[Any], A
         try:
             value = to_plain(template(variables[name]))
         except AnsibleError:
-            # What reads it fails, in Ansible's own words.
+            # The task that reads it fails with Ansible's own message.
             continue
         try:
             boolean(value)
@@ -87,9 +87,10 @@ def neither_yes_nor_no(variables: Mapping[str, Any], template: Callable[[Any], A
 
 
 def _meant(name: str) -> str:
-    """Return a question in brackets with the names that may be meant; empty when there is none.
+    """Return a question in brackets with the names that may be meant; empty without such names.
 
-    Names say what they belong to: "hooks" lacks its scope, and may be "rolling_hooks"; so may "hook", which is mistyped too.
+    Names have a scope: "hooks" lacks its scope and may be "rolling_hooks". "hook" may be the same,
+    and is mistyped too.
     """
     bare = name.removeprefix(PREFIX).lower()
     whole = [each.removeprefix(PREFIX) for each in KNOWN]

@@ -17,7 +17,7 @@ from .._common.errors import DroverError
 class Actor:
     """The holder of a lease.
 
-    :param pid: of ansible-playbook.
+    :param pid: the process id of ansible-playbook.
     """
 
     def __init__(self, pid: int) -> None:
@@ -36,9 +36,10 @@ class Actor:
         return cls(pid)
 
     def lives(self, process: str) -> bool | None:
-        """Tell if the process of a holder is alive; None if nothing is proven.
+        """Return True if the process of a holder is alive, False if not; None without a proof.
 
-        Nothing is proven for another machine, boot or container, or if /proc hides the start time of other users' processes (hidepid).
+        There is no proof for another machine, boot or container, or if /proc hides the start time
+        of other users' processes (hidepid).
         """
         machine, dummy, rest = process.rpartition("/")
         pid, dummy, started = rest.partition(":")
@@ -52,7 +53,11 @@ class Actor:
 
 
 def has_ended(holder: str) -> bool:
-    """Tell if the run of a holder, as the store shows it, was on this machine and has ended; False where that is not known."""
+    """Return True if the run of a holder was on this machine and has ended; False also if it is not
+    known.
+
+    :param holder: the holder as the store shows it.
+    """
     found = re.fullmatch(r".*@(.+), process (\d+)", holder)
     return found is not None and found[1] == socket.gethostname() and not _exists(int(found[2]))
 
@@ -69,7 +74,7 @@ def _process(pid: int) -> str:
 
 
 def _machine() -> str:
-    """Return an id of this boot of this machine, in this container."""
+    """Return an id of this boot of this machine and of this container."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()

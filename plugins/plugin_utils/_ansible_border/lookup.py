@@ -22,15 +22,15 @@ from . import options, own_known
 
 
 def flat(terms: Iterable[Any]) -> list[Any]:
-    """Flatten terms, each of which may be a list, into one list."""
+    """Flatten terms into one list; a term may be a list itself."""
     return [each for term in terms for each in (term if isinstance(term, list) else [term])]
 
 
 class DroverLookup(LookupBase):
     """Collect the options, call ``answer`` and show each DroverError as a message. It never writes.
 
-    A subclass defines ``answer``, which returns what to_plain() takes. It sets VARIABLES ({option: variable without ``drover_``}) and OPTIONS
-    (options without a variable).
+    A subclass defines ``answer``. Its result must be data for to_plain(). The subclass sets
+    VARIABLES ({option: variable without ``drover_``}) and OPTIONS (options without a variable).
     """
 
     VARIABLES: dict[str, str] = {}
@@ -57,7 +57,7 @@ class DroverLookup(LookupBase):
         return Store.open(self._store_url)
 
     def own(self, store: Store) -> OwnMachines:
-        """Return the controller and the server of the store, where they are in this fleet."""
+        """Return the controller and the server of the store, if they are in this fleet."""
         return own_known.machines(store, self._variables, self._templar)
 
     def _collect(self, variables: Mapping[str, Any], given: dict[str, Any]) -> None:
@@ -66,7 +66,7 @@ class DroverLookup(LookupBase):
         options.refuse_odd(given)
         self._playbook_folder, self._variables = variables.get("playbook_dir"), variables
         self._store_url = options.store_url(given, variables, self._templar)
-        # Ansible does not template a value that it takes from a variable.
+        # Ansible does not template values that it takes from a variable.
         for option, variable in self.VARIABLES.items():
             if given.get(option) is None:
                 value = options.from_variable(variable, variables, self._templar)

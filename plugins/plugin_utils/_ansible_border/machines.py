@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The machines that the store has for hosts, which each answer of a host is compared with."""
+"""The machines of hosts in the store, for the comparison with each answer of a host."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from .._store.engine import Store
 class Machines:
     """The expected machines of one task, each read once.
 
-    :param store: opens the store.
-    :param exchanged: hosts of which a person says that the machine was exchanged: nothing is expected of them.
+    :param store: a function that opens the store.
+    :param exchanged: hosts with an exchanged machine, by the word of a person: for these any
+        machine is accepted.
     """
 
     def __init__(self, store: Callable[[], Store], exchanged: Iterable[str] = ()) -> None:
@@ -29,7 +30,7 @@ class Machines:
         self._known = {host: _machine.read_expected({"host": host}) for host in exchanged}
 
     def learn(self, hosts: Iterable[str]) -> None:
-        """Read the machines of hosts in one query, before these are looked at one by one."""
+        """Read the machines of hosts in one query, before single looks at them."""
         unknown = set(hosts) - set(self._known)
         if not unknown:
             return
@@ -37,7 +38,7 @@ class Machines:
             with self._store().read() as connection:
                 found = compute_nodes.identities(connection, unknown)
         except DroverError:
-            # There is no store yet, or it is lost: what follows says so.
+            # The store does not exist yet, or is lost: the next step reports that.
             return
         self._known.update({host: _machine.read_expected({"host": host, **found.get(host, {})}) for host in unknown})
 
@@ -47,9 +48,9 @@ class Machines:
         return {_machine.EXPECTED: json.dumps(expected)} if expected else {}
 
     def refusal(self, host: str, result: Mapping[str, Any]) -> str | None:
-        """Return why a result is not of a host, or None.
+        """Return why a result does not come from a host, or None.
 
-        :param result: of a module on the host; a module of Ansible's own names no machine.
+        :param result: the result of a module on the host; a module of Ansible names no machine.
         """
         if result.get("not_this_host"):
             return str(result.get("msg") or "another machine answers")
@@ -60,9 +61,11 @@ class Machines:
         return _machine.refusal(expected, machine, "") if _machine.judge(expected, machine) == _machine.OTHER else None
 
     def why_not_switched(self, host: str, uuids: Collection[str], own: str) -> str | None:
-        """Return why a power driver is not that of a host, see identity.refusal().
+        """Return why a power driver does not belong to a host, see identity.refusal(); None if it
+        does.
 
-        :param uuids: the forms of the uuid of the machine that it switches; empty if it tells none.
+        :param uuids: the forms of the uuid of the machine that the driver switches; empty if it
+            reports none.
         :param own: the uuid in the variables of the host, or an empty text.
         """
         expected = self.expected(host) if host and uuids else None
@@ -73,7 +76,7 @@ class Machines:
         return identity.refusal(host, uuids, expected, own, ", ".join(sorted(others)) or None)
 
     def expected(self, host: str) -> _machine.Expected | None:
-        """Return the machine that the store has for a host; None if it has none."""
+        """Return the machine of a host in the store; None without one."""
         self.learn([host])
         known = self._known.get(host)
         return known if known and any(known[key] for key in ("host_uuids", "system_uuids", "firmware_uuids", "machine_ids")) else None

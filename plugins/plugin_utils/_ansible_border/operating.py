@@ -17,7 +17,7 @@ from .._store import instance_lookup
 from .conducting import ConductorAction
 from .selecting import SELECTOR_SPEC
 
-#: The instances of such a task.
+#: The options that choose the instances of such a task.
 CHOICE_SPEC: dict[str, dict[str, Any]] = {
     "name": {"type": "str"},
     "uuid": {"type": "str"},
@@ -36,7 +36,9 @@ class OperatingAction(ConductorAction):
     def operate(
         self, wanted: Sequence[Any], state: str, args: dict[str, Any], options: Mapping[str, Any], task_vars: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Work on instances of this host, or on localhost wherever they are; if one fails, the others still follow.
+        """Work on instances of this host, or on localhost for instances of any host.
+
+        If one instance fails, the others still follow.
 
         :param wanted: names, uuids, or mappings of both.
         :param state, options: see operations.Operations.carry_out(); options with timeout.

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sources of options, the same for actions, lookups and inventory.
+"""The sources of options for actions, lookups and inventory.
 
-Action plugins have no get_option. The order is: argument (or module_defaults), variable ``drover_<option>``, environment, ansible.cfg,
-default.
+Action plugins have no get_option. The order is: argument (or module_defaults), variable
+``drover_<option>``, environment, ansible.cfg, default.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from ansible import constants as C
 from .._common.errors import DroverError
 from .._common.validation import MOST
 
-#: What no file and no database takes: the character 0, and halves of surrogate pairs.
+#: The characters that no file and no database takes: the character 0, and halves of surrogate
+#: pairs.
 _ODD = re.compile("[\0\ud800-\udfff]")
 STORE_ENVIRONMENT = "DROVER_STORE_URL"
 
@@ -48,10 +49,11 @@ def add_variables(args: dict[str, Any], options: Mapping[str, str], variables: M
 
 
 def refuse_odd(args: Mapping[str, Any], spec: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-    """Refuse values on which Ansible, a database or the file system would fail with an error of Python.
+    """Refuse values that would cause an error of Python in Ansible, a database or the file system.
 
-    :param spec: of the arguments, as Ansible has it; lookups have none.
-    :raises DroverError: a text has a character that no file and no database takes, a number is infinite, or a key is no text.
+    :param spec: the argument spec of Ansible; lookups have none.
+    :raises DroverError: a text has a character that no file and no database takes, a number is
+        infinite or too large, or a key is no text.
     """
     for name, value in args.items():
         odd = next(filter(None, map(_ODD.search, _texts(value))), None)

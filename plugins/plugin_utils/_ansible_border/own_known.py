@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What this controller knows of itself and of the server of its store."""
+"""The facts of this controller on itself and on the server of its store."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .._store.engine import Store
 
 
 def machines(store: Store, variables: Mapping[str, Any], templar: Any) -> OwnMachines:
-    """Return the machines that a run needs itself, which are looked for when somebody asks.
+    """Return the machines that a run itself needs. They are looked up at their first use.
 
-    :param variables: of the task.
+    :param variables: the variables of the task.
     """
     given = {what: str(templar.template(variables[name]) or "").strip() for what, name in VARIABLES.items() if name in variables}
     said = {what: name for what, name in given.items() if name}
@@ -30,7 +30,10 @@ def machines(store: Store, variables: Mapping[str, Any], templar: Any) -> OwnMac
 
 
 def macs(folder: str = "/sys/class/net") -> frozenset[str]:
-    """Return the MAC addresses of the network cards of this controller; of none that are made by software, as those of containers are."""
+    """Return the MAC addresses of the hardware network cards of this controller.
+
+    Interfaces of software, such as for containers, do not count.
+    """
     found = set()
     for path in glob.glob(f"{glob.escape(folder)}/*/device"):
         with contextlib.suppress(OSError), open(os.path.join(os.path.dirname(path), "address"), encoding="ascii", errors="replace") as file:
@@ -41,13 +44,14 @@ def macs(folder: str = "/sys/class/net") -> frozenset[str]:
 def addresses(server: str | None) -> frozenset[str] | None:
     """Return the addresses of the server of the store; None if it is on this controller.
 
-    :param server: its name or address, several with commas between; None for a file, or a socket of this machine.
+    :param server: its name or address, or several with commas between them; None for a file, or a
+        socket of this machine.
     """
     if not server:
         return None
     found = set()
     for name in server.split(","):
-        # What cannot be reached is said by the store itself.
+        # The store itself reports a server that cannot be reached.
         with contextlib.suppress(OSError, UnicodeError):
             found |= {str(each[4][0]).partition("%")[0] for each in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}
     own = set(host_addresses.read())

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The base class of the actions that plan, schedule or count with what the store has now. They write nothing."""
+"""The base class of the actions that plan, schedule or count from the present store. They write
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from . import own_known
 from .action import STORE_SPEC, DroverAction
 from .scheduler_options import SCHEDULER_SPEC, SCHEDULER_VARIABLES, policy_of
 
-#: The options of all of them, as in the fragments drover.compute.scheduler and drover.compute.scheduler.show.
+#: The options of all these actions, as in the fragments drover.compute.scheduler and
+#: drover.compute.scheduler.show.
 PLAN_INFO_SPEC: dict[str, dict[str, Any]] = {"show": {"type": "bool", "default": False}, **SCHEDULER_SPEC, **STORE_SPEC}
 PLAN_INFO_VARIABLES = SCHEDULER_VARIABLES
 
@@ -26,12 +29,13 @@ class PlanInfo(DroverAction):
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         policy, store = policy_of(args, task_vars), self.store(args, task_vars)
-        #: The controller and the server of the store, where they are in this fleet.
+        #: The controller and the server of the store, if they are in this fleet.
         self.own = own_known.machines(store, self.variables(task_vars), self._templar)
         with store.read() as connection:
             result, lines = self.answer(connection, policy, args)
         if args["show"]:
-            # Shown here, because some output formats of Ansible fold the long lines of a result.
+            # Show the lines here, because some output formats of Ansible fold the long lines of a
+            # result.
             for line in lines:
                 self.show(line)
         return result

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Paths on the controller that a survey of AWX asks for: who may launch a job may not thereby read or run any file of its container."""
+"""Paths on the controller from a survey of AWX: a user of a job must not read or run any file of
+its container.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,12 @@ from .run_identity import job_of
 
 
 def refuse_outside(path: str, variable: str, extra_vars: Mapping[str, Any]) -> None:
-    """Refuse a path outside of the project in a job of AWX, links followed. The current folder of a job is its project.
+    """Refuse a path outside of the project in a job of AWX, with links followed.
 
-    :param variable: its name, for the message.
-    :raises DroverError: it is outside.
+    The current folder of a job is its project.
+
+    :param variable: the name of its variable, for the message.
+    :raises DroverError: the path is outside.
     """
     project = os.path.realpath(os.getcwd())
     if job_of(extra_vars) and os.path.commonpath([project, os.path.realpath(path)]) != project:

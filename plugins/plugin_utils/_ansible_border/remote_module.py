@@ -4,8 +4,9 @@
 
 """The only way for action plugins to run modules on a hypervisor.
 
-Every change of a hypervisor goes through Hand.act(). Its answer is certain only if the hypervisor confirmed it. A host is a machine and not an
-address: each module knows the machine that the store has for the host, and refuses on another one.
+Every change of a hypervisor goes through Hand.act(). Its answer is certain only if the hypervisor
+confirmed it. A host is a machine and not an address: each module gets the machine of the host in
+the store, and refuses to run on another one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .._records.outcomes import DomainLook
 from . import ssh_ways, terminal, waiting
 from .machines import Machines
 
-#: It runs no Python there, and only shows that something answers.
+#: This module runs no Python there, and only shows that something answers.
 _RAW = "ansible.builtin.raw"
 
 
@@ -30,8 +31,8 @@ class Hand:
     """The operations of a task on its host.
 
     :param action: the action plugin, connected to the host.
-    :param machines: the machines that the store has for hosts.
-    :param go_on: is called before each module, and raises if nothing may begin.
+    :param machines: the machines of hosts in the store.
+    :param go_on: a function that is called before each module, and raises if nothing may begin.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Hand:
     def reach(self) -> None:
         """Verify that the host answers.
 
-        :raises Unreachable: it does not.
+        :raises Unreachable: it does not answer.
         """
         ssh_ways.prepare(self.action._connection)
         try:
@@ -64,7 +65,9 @@ class Hand:
         return self._run(module, args)
 
     def task(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Run a module for a task of a play, which decides by the result itself; else as read()."""
+        """Run a module for a task of a play. The play decides by the result; the rest is as in
+        read().
+        """
         return self._run(module, args)
 
     def foretell(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,11 +83,11 @@ class Hand:
             self.action._task.check_mode = before
 
     def act(self, module: str, args: Mapping[str, Any]) -> certainty.Answer:
-        """Run a module that may change the hypervisor; also return an Answer if the host is lost."""
+        """Run a module that may change the hypervisor. Return an Answer even if the host is lost."""
         try:
             result = self._run(module, args)
         except NotThisHost as problem:
-            # An order that another machine refused did not reach the host.
+            # The order did not reach the host, because another machine refused it.
             return certainty.never_reached(str(problem)) if problem.refused else certainty.lost(str(problem))
         except (Late, Unreachable) as problem:
             return certainty.lost(str(problem))
@@ -95,7 +98,7 @@ class Hand:
 
         :param orders: {uuid of an instance: orders that must not begin any more}.
         :param patience: seconds to wait for other calls that work on a domain.
-        :returns: by uuid; None if the host did not answer.
+        :returns: the domains by uuid; None if the host did not answer.
         """
         wanted = [{"uuid": uuid, "withdraw": list(withdrawn)} for uuid, withdrawn in orders.items()]
         answer = self.act("_domain_order", {"uri": uri, "domains": wanted, "patience": patience})
@@ -119,9 +122,10 @@ class Hand:
         return self._of_this_host(plain_result(result))
 
     def _see_that_it_is_the_host(self, module: str) -> None:
-        """Let a module of ours compare the machine, before one of Ansible's own, which knows none.
+        """Compare the machine by a module of this collection, before a module of Ansible, which
+        compares none.
 
-        :raises NotThisHost: it is another one.
+        :raises NotThisHost: it is another machine.
         """
         if module.startswith("ansible.builtin.") and module != _RAW:
             self._run("_boot_info", {})
@@ -129,11 +133,11 @@ class Hand:
     def _of_this_host(self, result: dict[str, Any]) -> dict[str, Any]:
         """Return a result of the host.
 
-        :raises NotThisHost: it is that of another machine.
+        :raises NotThisHost: the result comes from another machine.
         """
         refusal = self._machines.refusal(self.host, result)
         if refusal is not None:
-            # Ansible's own error, so that a play treats the host as one that it did not reach.
+            # Use Ansible's own error, so that a play treats the host as unreachable.
             raise NotThisHost(self.host, AnsibleConnectionFailure(refusal), bool(result.get("not_this_host")))
         return result
 
@@ -151,7 +155,7 @@ class RemoteHand(Hand):
 
     :param delegation: a delegation.Delegation.
     :param limit: time limit of each call in seconds, or None. After it Late is raised.
-    :param probe: it only finds out if the host answers.
+    :param probe: True for a call that only finds out if the host answers.
     """
 
     def __init__(
@@ -181,7 +185,7 @@ class RemoteHand(Hand):
 
 
 def _in_inventory(host: str, problem: Exception, variables: Mapping[str, Any] | None) -> Exception:
-    """Return why a host cannot be reached; that the inventory does not have it is the reason that a person can act on."""
+    """Return why a host cannot be reached, with advice if the inventory does not have the host."""
     names = ((variables or {}).get("groups") or {}).get("all")
     if not names or host in names or host == "localhost":
         return problem

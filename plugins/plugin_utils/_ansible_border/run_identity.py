@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The run of a task, for the record of who did what: user, controller, command, reason, and the job of AWX."""
+"""The run of a task, for the records of changes: user, controller, command, reason, and the job of
+AWX.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from .._common.plain import to_plain
 from .._records.runs import Run
 from .known_variables import YES_OR_NO
 
-#: The variables of the command line that are written down with their values. Of others only the name is: any may be a secret.
+#: The variables of the command line that are recorded with their values. Of others only the name is
+#: recorded, because any value may be a secret.
 SHOWN = frozenset(
     {
         *(
@@ -47,7 +50,7 @@ SHOWN = frozenset(
         *YES_OR_NO,
     }
 )
-#: The prefixes of the variables that AWX gives each job; both say the same.
+#: The prefixes of the variables that AWX gives each job; both have the same values.
 PREFIXES = ("awx_", "tower_")
 #: Key of a job -> the name of its variable, without the prefix.
 JOB = {
@@ -65,7 +68,7 @@ LONGEST = 200
 
 
 def user() -> str:
-    """Return the user of this process, and who became that user by sudo."""
+    """Return the user of this process, and the user before sudo."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
@@ -77,13 +80,13 @@ def user() -> str:
 def of_task(extra_vars: Mapping[str, Any], reason: str) -> Run:
     """Return the run of this task.
 
-    :param extra_vars: of the command line, not evaluated.
+    :param extra_vars: the variables of the command line, not evaluated.
     """
     return Run(user(), socket.gethostname(), command(extra_vars), reason, job_of(extra_vars))
 
 
 def job_of(extra_vars: Mapping[str, Any]) -> dict[str, str]:
-    """Return the job of AWX, by the keys of JOB; empty outside of it."""
+    """Return the job of AWX, by the keys of JOB; empty outside of AWX."""
     found = {}
     for key, name in JOB.items():
         value = next((extra_vars[prefix + name] for prefix in PREFIXES if extra_vars.get(prefix + name) not in (None, "")), None)
@@ -93,7 +96,9 @@ def job_of(extra_vars: Mapping[str, Any]) -> dict[str, str]:
 
 
 def command(extra_vars: Mapping[str, Any]) -> str:
-    """Return the command without what may be a secret: values of variables that are not in SHOWN, arguments of a module."""
+    """Return the command without possible secrets: values of variables that are not in SHOWN, and
+    arguments of a module.
+    """
     given = context.CLIARGS
     if given.get("module_name"):
         words = ["ansible", *_texts(given.get("args")), "-m", str(given["module_name"])]
@@ -102,7 +107,7 @@ def command(extra_vars: Mapping[str, Any]) -> str:
     for option, key in (("-l", "subset"), ("--tags", "tags"), ("--skip-tags", "skip_tags")):
         values = [each for each in _texts(given.get(key)) if (key, each) != ("tags", "all")]
         words += [option, ",".join(values)] if values else []
-    # A survey gives all of its questions, most of them without an answer.
+    # A survey gives all of its questions as variables, most of them without an answer.
     answered = [name for name in sorted(extra_vars) if not name.startswith((*PREFIXES, "_")) and _is_answered(extra_vars[name])]
     words += [word for name in answered for word in ("-e", _variable(name, extra_vars[name]))]
     return " ".join(shlex.quote(word) for word in [*words, *(["--check"] if given.get("check") else [])])
@@ -115,12 +120,16 @@ def _texts(value: Any) -> list[str]:
 
 
 def _is_answered(value: Any) -> bool:
-    # What Ansible Vault has encrypted must not be compared: that decrypts it, or fails where its password was not given.
+    # A comparison would decrypt a value of Ansible Vault, or fail if its password was not given.
     return not (value is None or (isinstance(value, (str, list)) and not value))
 
 
 def _variable(name: str, value: Any) -> str:
-    """Return NAME=VALUE; NAME alone for what may be a secret, such as all of Ansible Vault, or is no short text, number or list of these."""
+    """Return NAME=VALUE, or only NAME for a possible secret.
+
+    Every value of Ansible Vault may be a secret, and every value that is no short text, number or
+    list of these.
+    """
     of_list = value if isinstance(value, list) else [value]
     if name not in SHOWN or not all(isinstance(each, (str, int, float)) for each in of_list):
         return name

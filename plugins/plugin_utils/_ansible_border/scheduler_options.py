@@ -16,7 +16,7 @@ SCHEDULER_SPEC: dict[str, dict[str, Any]] = {
     "policy_file": {"type": "path"},
     "service_down_time": {"type": "int", "default": 0},
 }
-#: The variables that set them too, see action.DroverAction.
+#: The variables that also set these options, see action.DroverAction.
 SCHEDULER_VARIABLES: tuple[str | tuple[str, str], ...] = ("service_down_time", ("policy", "scheduler"), ("policy_file", "scheduler_file"))
 #: The options of the plan of a rebalance, and their variables without ``drover_``.
 REBALANCE_VARIABLES = {
@@ -31,6 +31,6 @@ REBALANCE_VARIABLES = {
 def policy_of(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Policy:
     """Return the Policy of a task with the options of SCHEDULER_SPEC.
 
-    :raises PolicyError: it is not valid.
+    :raises PolicyError: the policy is not valid.
     """
     return policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))

@@ -16,7 +16,7 @@ from .._store import labels as label_rows
 from .._store.engine import Store
 
 SELECTOR_SPEC: dict[str, dict[str, Any]] = {"selector": {"type": "str"}}
-#: A name that a shell and a list with commas leave as it is.
+#: A name that needs no quotes in a shell or in a list with commas.
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -24,7 +24,7 @@ def selector_of(args: Mapping[str, Any], *others: str) -> Selector | None:
     """Return the selector of a task.
 
     :param others: options that may not be set with it.
-    :raises DroverError: it is malformed, or one of the others is set too.
+    :raises DroverError: it is malformed, or one of the others is also set.
     """
     text = args["selector"]
     if text is None:
@@ -39,12 +39,13 @@ def selector_of(args: Mapping[str, Any], *others: str) -> Selector | None:
 
 
 def instances(store: Store, args: Mapping[str, Any], show: Callable[[str], None] = lambda line: None) -> list[Any]:
-    """Return the instances that a task is to work on.
+    """Return the instances of a task.
 
-    :param args: with instances, selector and perhaps name and uuid.
-    :param show: gets a line that names those of a selector.
-    :returns: names, uuids, or mappings of both; those of a selector as mappings. It may be empty without a selector.
-    :raises DroverError: the selector is malformed or selects none, or names are given too.
+    :param args: arguments with instances, selector and perhaps name and uuid.
+    :param show: a function that gets a line with the names from a selector.
+    :returns: names, uuids, or mappings of both; for a selector mappings. It may be empty without a
+        selector.
+    :raises DroverError: the selector is malformed or selects no instance, or names are given too.
     """
     selector = selector_of(args, "instances", "name", "uuid")
     if selector is None:
@@ -59,10 +60,10 @@ def instances(store: Store, args: Mapping[str, Any], show: Callable[[str], None]
 
 
 def refuse_unseen(selector: str, found: Iterable[Mapping[str, str]]) -> None:
-    """Refuse to remove what a selector selects, as nobody may have seen it, and name it.
+    """Refuse to remove the selection of a selector, because the user may not have seen it.
 
-    :param found: of instances().
-    :raises DroverError: always.
+    :param found: the result of instances().
+    :raises DroverError: always; the message has the names.
     """
     names = [each["name"] for each in found]
     words = [each["name"] if _PLAIN.fullmatch(each["name"]) and names.count(each["name"]) == 1 else each["uuid"] for each in found]

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The way to a hypervisor over SSH, on which nothing waits for a host that is dead.
+"""The way to a hypervisor over SSH, without a wait for a dead host.
 
-A master (ControlMaster of SSH) outlives its host: what goes through it waits until TCP gives up, which takes minutes. So a probe goes past every
-master, and a run has masters of its own, which notice in ALIVE_SECONDS that the host is silent.
+A master (ControlMaster of SSH) outlives its host. A connection through it waits until TCP gives up,
+which takes minutes. So a probe uses no master, and a run has its own masters, which notice within
+ALIVE_SECONDS that the host is silent.
 """
 
 from __future__ import annotations
@@ -17,26 +18,28 @@ from typing import Any
 
 from ansible.utils.path import makedirs_safe, unfrackpath
 
-#: The first value that SSH is given counts, so these go before the arguments of the operator.
+#: SSH uses the first value of an option, so these go before the arguments of the operator.
 PAST_MASTERS = "-o ControlMaster=no -o ControlPath=none"
-#: Seconds until a probe is connected, as in the event source.
+#: Seconds that a probe may take to connect, as in the event source.
 CONNECT = 5
-#: These go behind them: an operator may have others. In seconds, both together.
+#: These go behind the arguments of the operator, so that the operator may set others. The seconds
+#: are their product.
 ALIVE = "-o ServerAliveInterval=5 -o ServerAliveCountMax=3"
 ALIVE_SECONDS = 15
 #: Seconds that a master of a run stays after its last use.
 PERSIST = 30
-#: The longest path of a socket, less what SSH appends while it makes one.
+#: The longest path of a socket, less the part that SSH appends while it makes one.
 LONGEST = 107 - 17
-#: The options of Ansible's connection plugin that have arguments of ssh.
+#: The options of Ansible's connection plugin with arguments of ssh.
 _ARGUMENTS = ("ssh_args", "ssh_common_args", "ssh_extra_args")
 _PREPARED = "_drover_way"
 
 
 def prepare(connection: Any, probe: bool = False) -> None:
-    """Set the arguments of a connection before its first use. Connections that are not Ansible's SSH stay as they are.
+    """Set the arguments of a connection before its first use. Only connections of Ansible's SSH
+    change.
 
-    :param probe: it only finds out if the host answers.
+    :param probe: True for a call that only finds out if the host answers.
     """
     if getattr(connection, "transport", None) != "ssh" or getattr(connection, _PREPARED, False):
         return
@@ -48,7 +51,7 @@ def prepare(connection: Any, probe: bool = False) -> None:
 def past_masters(given: str) -> str:
     """Return the arguments of ssh for a probe.
 
-    :param given: those of the operator.
+    :param given: the arguments of the operator.
     """
     return _joined(f"{PAST_MASTERS} -o ConnectTimeout={CONNECT}", given, ALIVE)
 
@@ -58,13 +61,13 @@ def _joined(*arguments: str) -> str:
 
 
 def _own_master(connection: Any) -> str:
-    """Return the arguments for a master of this run; none where the operator wants no master."""
+    """Return the arguments for a master of this run; empty if the operator wants no master."""
     given = "".join(str(connection.get_option(name) or "") for name in _ARGUMENTS).replace(" ", "").lower()
     if "controlpath=none" in given:
         return ""
     folder = unfrackpath(connection.get_option("control_path_dir"))
     place = [_run(), *(str(connection.get_option(name)) for name in ("host", "port", "remote_user"))]
-    # As short as Ansible's own: the path of a socket has a limit.
+    # As short as Ansible's own name, because the path of a socket has a limit.
     digest = hashlib.sha256("-".join(place).encode()).hexdigest()[:10]
     path = f"{folder}/drover-{digest}"
     if len(os.fsencode(path)) > LONGEST:
@@ -75,12 +78,15 @@ def _own_master(connection: Any) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _run() -> str:
-    """Return a name of this run of ansible-playbook: a worker is its child. Processes that a worker begins have the same."""
+    """Return a name of this run of ansible-playbook, the parent of its workers.
+
+    Processes that a worker begins have the same name.
+    """
     return f"{os.getppid()}-{_since(os.getppid())}"
 
 
 def _since(pid: int) -> str:
-    """Return when a process began, as pids are given again."""
+    """Return the start time of a process, because the system uses pids again."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[19]

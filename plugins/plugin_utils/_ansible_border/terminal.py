@@ -19,30 +19,34 @@ _COLOURS = {BAD: "COLOR_ERROR", NOTABLE: "COLOR_CHANGED"}
 
 
 def _width() -> int | None:
-    """Return COLUMNS, else the columns of the terminal; None where there is neither.
+    """Return COLUMNS, else the columns of the terminal; None without both.
 
-    ansible-runner, and so AWX, gives ansible-playbook a pseudo-terminal of 80 columns, whatever the page has that shows the job.
+    ansible-runner, and so AWX, gives ansible-playbook a pseudo-terminal of 80 columns, independent
+    of the page that shows the job.
     """
     nobody = "AWX_ISOLATED_DATA_DIR" in os.environ and not os.environ.get("COLUMNS")
     columns = 0 if nobody else shutil.get_terminal_size(fallback=(0, 0)).columns
     return max(columns, 20) if columns else None
 
 
-#: Columns of a line, None for any number. Found when ansible-playbook loads its plugins, as its worker processes have no terminal.
+#: Columns of a line, None for any number. It is set when ansible-playbook loads its plugins,
+#: because its worker processes have no terminal.
 WIDTH = _width()
 
 
 def _is_data(callback: str) -> bool:
-    """Return whether a callback writes one document that programs read, such as ansible.posix.json and ansible.posix.jsonl."""
+    """Return True if a callback writes one document for programs, such as ansible.posix.json and
+    ansible.posix.jsonl.
+    """
     return callback.rpartition(".")[2] in ("json", "jsonl")
 
 
 def show(text: str) -> None:
-    """Show a line, or several, none wider than the terminal. Characters that control a terminal are shown as unknown ones.
+    """Show one or several lines, none wider than the terminal. Replace characters that control a
+    terminal.
 
-    Where the standard output is one JSON document, lines go to the standard error.
-
-    A row of a table has the colour of its state, if Ansible shows colours.
+    If the standard output is one JSON document, lines go to the standard error. A row of a table
+    has the colour of its state, if Ansible shows colours.
     """
     colour = None
     if isinstance(text, Row):

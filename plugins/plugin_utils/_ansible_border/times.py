@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Results: beside each time, in seconds since 1970, is the same in ISO 8601; lines are plain text."""
+"""Times and lines in results: ISO 8601 beside each time in seconds since 1970, and lines as plain
+text.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,12 @@ ISO = "_iso"
 
 
 def with_iso(value: Any) -> Any:
-    """Copy a result with ``created_at_iso`` beside each ``created_at``, and so on; None stays None. Rows of tables become plain text.
+    """Copy a result with ``created_at_iso`` beside each ``created_at``, and so on; None stays None.
 
-    :param value: nested dicts and lists. The keys of times are ``last_seen_up`` and all that end in ``_at``.
+    Rows of tables become plain text.
+
+    :param value: nested dicts and lists. The keys of times are ``last_seen_up`` and all keys that
+        end in ``_at``.
     """
     if isinstance(value, dict):
         found: dict[Any, Any] = {}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines for a person who watches a run that waits for a host."""
+"""Lines for the operator of a run that waits for a host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 #: Seconds between two lines.
 EVERY = 10
-#: Module -> what is waited for; ANSWER for all others.
+#: Module -> the words for the thing that the run waits for; ANSWER for all others.
 WORDS = {
     "compute_node": "its libvirt, which is read",
     "hypervisor_info": "its libvirt, which is read",
@@ -25,7 +25,7 @@ WORDS = {
 }
 ANSWER = "an answer"
 
-#: In this process: a call inside of another one makes no lines of its own.
+#: A mark in this process: a call inside of another one makes no lines.
 _shown = threading.local()
 
 
@@ -33,7 +33,7 @@ _shown = threading.local()
 def shown(show: Callable[[str], None], host: str, module: str, limit: float | None) -> Iterator[None]:
     """Show a line every EVERY seconds while the block waits for a host.
 
-    :param limit: seconds that it waits at most; None where there is no limit, and then no line is shown.
+    :param limit: the maximum of seconds to wait; None without a limit, and then no line is shown.
     """
     if not limit or limit <= EVERY or getattr(_shown, "waits", False):
         yield
@@ -57,7 +57,7 @@ def shown(show: Callable[[str], None], host: str, module: str, limit: float | No
 
 
 def silence() -> None:
-    """Show no lines in this process: its parent shows them."""
+    """Show no lines in this process, because its parent shows them."""
     _shown.waits = True
 
 
