@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import address, answers, ipmi, redfish
 
-#: Seconds to wait for one answer, and for a controller that is busy when nobody waits for a state.
+#: Seconds to wait for one answer, and for a busy controller if no state is awaited.
 ANSWER, BUSY = 20, 60
 
 
@@ -47,7 +47,7 @@ class ActionModule(DroverAction):
         except (DroverError, answers.Refused, answers.Uncertain) as problem:
             if args["request"] is None:
                 return _result(answers.Look("unknown", str(problem)))
-            # Not raised: the role decides by what the result says.
+            # Return the failure, because the role decides by the result.
             return {"failed": True, "msg": str(problem), "begun": isinstance(problem, answers.Uncertain)}
         finally:
             if controller is not None:

@@ -98,7 +98,7 @@ class ActionModule(DroverAction):
         if wishes and not args["write_back"]:
             result["warnings"] = wishes
         if args["differences"] is not None:
-            # Hypervisors have been asked, and they know better than the store.
+            # The caller has read the hypervisors, so the store is not needed for the differences.
             result["differences"] = [*args["differences"], *strangers]
         else:
             result["differences"] = [*differing, *strangers, differences.ADVICE] if differing or strangers else []
@@ -113,7 +113,9 @@ class ActionModule(DroverAction):
         return result
 
     def _release_builds(self, store: Store, checked: Iterable[Mapping[str, Any]]) -> list[str]:
-        """Give back the room of definitions that are not in the file any more, and whose run has ended before it had them built."""
+        """Give back the claims of definitions that left the file before a build, after the end of
+        their run.
+        """
         names = {orders.definition_of(item.get("project"), name) for item in checked for name in check.names_of(item)}
         with store.read() as connection:
             left = [each for each in decisions.unbuilt(connection, claims.PURPOSE) if each["definition"] not in names]
@@ -133,7 +135,7 @@ class ActionModule(DroverAction):
         return [each["name"] for each in ended]
 
     def _keep(self, store: Store, sections: keeping.Sections) -> dict[str, Any]:
-        """Make and change flavors, images, aggregates and server groups in the store."""
+        """Create and change flavors, images, aggregates and server groups in the store."""
         if not any(sections.values()):
             return {"changed": False}
         with store.write() as connection:
@@ -144,7 +146,10 @@ class ActionModule(DroverAction):
         return result
 
     def _file(self, path: str) -> str:
-        """Where somebody who gives a file on the command line means it to be: not beside the collection's playbook."""
+        """Return the absolute path of a file from the command line.
+
+        The current folder comes first, because the user means that folder and not the playbook's.
+        """
         beside = self._loader.path_dwim(path)
         found = beside if os.path.exists(beside) and not os.path.exists(path) else os.path.abspath(path)
         project_paths.refuse_outside(found, "drover_definitions", load_extra_vars(self._loader))
@@ -153,7 +158,8 @@ class ActionModule(DroverAction):
     def _write_back(self, read: document.Document, placed: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         by_name = {instance["name"]: instance for instance in placed}
         for number, item in enumerate(read.section("instances")):
-            # The store knows each instance of a count by its name.
+            # The store knows each instance of a ``count`` by its own name, so the file keeps no
+            # host and uuid for it.
             instance = by_name.get(item["name"], {}) if item.get("count") is None else {}
             values = {key: instance[key] for key in ("host", "uuid") if instance and item.get(key) != instance[key]}
             read.set(number, values)
@@ -189,7 +195,9 @@ class ActionModule(DroverAction):
 
 
 def _pools_of_hosts(connection: Connection) -> tuple[set[str], dict[str, list[str]]]:
-    """Return the names of the pools that a host has had running, and the hosts of each other one that drover_storage_pools names."""
+    """Return the names of the pools that were running on a host, and the hosts of each other pool
+    in drover_storage_pools.
+    """
     known: dict[str, str] = {}
     lacking: dict[str, list[str]] = {}
     for node in pool_domains.nodes(connection):
@@ -197,13 +205,15 @@ def _pools_of_hosts(connection: Connection) -> tuple[set[str], dict[str, list[st
         known.update({pool["name"]: pool["resource_class"] for pool in pools})
         for name in [*(pool["name"] for pool in pools), *(node.facts.get("lacking_pools") or ())]:
             lacking.setdefault(name, []).append(node.host)
-    # A pool has a class from the first discovery on that has found it running.
+    # A pool gets its resource class when a discovery first finds it running.
     classes = bulk.ids_by(connection, tables.resource_classes.c.name, known.values(), make=False)
     return {name for name, found in known.items() if found in classes}, lacking
 
 
 def _is_of(definition: Mapping[str, Any], instance: Mapping[str, Any]) -> bool:
-    """Tell if a definition is of an instance, by its uuid, or by its name if it has no uuid."""
+    """Return True if a definition belongs to an instance, by its uuid, or by its name without a
+    uuid.
+    """
     if definition.get("uuid"):
         return str(definition["uuid"]).lower() == instance.get("uuid")
     return definition["name"] == instance.get("name")

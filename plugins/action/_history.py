@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep the totals of the fleet for today, and whether all hosts have been read."""
+"""Record the totals of the fleet for today, and the fact that all hosts have been read."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ class ActionModule(DroverAction):
                 actions.note(connection, "run", "discovery")
                 continuity.note_all_read(connection, args["inventory_hosts"])
             arrivals = compute_nodes.unseen_arrivals(connection, now)
-        # Figures of use are no change, as in a discovery.
+        # Figures of use do not count as a change, as in a discovery.
         return {"changed": False, "day": int(now // history.DAY), "unseen_arrivals": arrivals}

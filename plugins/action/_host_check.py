@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read a hypervisor, and how far its clock is from the controller's."""
+"""Read a hypervisor, and the difference of its clock from the controller's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ActionModule(DroverAction):
         try:
             result = self.hand(args, task_vars).read("_host_check", args)
         except Unreachable as problem:
-            # Not raised, because failed_when does not see an exception.
+            # Return the failure, because failed_when does not see an exception.
             return {"failed": True, "msg": str(problem)}
         after, host = time.time(), result.get("host")
         if isinstance(host, dict) and isinstance(host.get("clock"), (int, float)):

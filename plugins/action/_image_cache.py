@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring images into the cache of the host of the task, or clean that."""
+"""Bring images into the cache of the host of the task, or clean the cache."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build the instance of a claim, or find out what became of its build."""
+"""Build the instance of a claim, or find out how its build ended."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ActionModule(ConductorAction):
                     f"Instance {args['name']} on {host}: its domain XML cannot be read: {problem}. Correct the template."
                 ) from None
         building.refuse_miscounted(args["name"], args["defined_disks"])
-        # In check mode the claim was rolled back.
+        # In check mode the claim was rolled back, so nothing can be built.
         result = building.foretell(wanted) if self._task.check_mode else building.build(wanted)
         answer = {"changed": bool(result["changed"]), "host": host, "domain": result["domain"]}
         if self._task.diff and "diff" in result:

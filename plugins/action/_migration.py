@@ -70,7 +70,7 @@ class ActionModule(ConductorAction):
         return _result(moves.carry_out(args["moves"], begin=args["state"] == "done"))
 
     def _staged(self, staged: StagedMoves, moves: list[Move], purpose: str) -> dict[str, Any]:
-        """Carry out moves off other hosts than the host of the task."""
+        """Make moves off other hosts than the host of the task."""
         if self._task.check_mode:
             refused = [each for each in staged.check(moves) if not each["ok"]]
             return {"changed": bool(moves), "failed_moves": refused}

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""See that the task file of a notice can be included: Ansible ends the whole run for a file that it cannot read, whatever would rescue it."""
+"""Check that the task file of a notice can be included.
+
+Ansible ends the whole run for a file that it cannot read, even with a rescue.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.kno
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import shown
 
-#: Ends of the run, or of all that comes after the notice in it.
+#: The words of the task meta that end the run or the rest of it.
 ENDS = {"end_play", "end_batch", "end_host", "end_role"}
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run a module of the collection on a hypervisor from a role, by the way that compares the machine."""
+"""Run a module of the collection on a hypervisor for a role, with a comparison of the machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import NotThisHost, Unreachable
 
-#: Modules whose connections go past masters of SSH.
+#: The modules with connections that use no master of SSH.
 PAST_MASTERS = ("_boot_info", "ansible.builtin.command")
 #: Seconds between two attempts.
 PAUSE = 2
@@ -32,19 +32,22 @@ class ActionModule(DroverAction):
     }
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        # What only finds out who answers, or ends with the host, waits for no dead master of SSH.
+        # A module that only looks for an answer, or that ends the host, must not wait for a dead
+        # master of SSH.
         ssh_ways.prepare(self._connection, probe=args["module"] in PAST_MASTERS)
         deadline = time.monotonic() + args["wait"]
         while True:
             found = self._once(args, task_vars, is_last=time.monotonic() >= deadline)
             if found is not None:
                 return found
-            # A host that was started again does not have the files of before.
+            # A rebooted host no longer has the temporary files of the module.
             self._connection._shell.tmpdir = None
             time.sleep(PAUSE)
 
     def _once(self, args: dict[str, Any], task_vars: Mapping[str, Any], is_last: bool) -> Mapping[str, Any] | None:
-        """Run it; return None if the host is silent, or has the boot of before, and there is time left."""
+        """Run the module. Return None to try again: the host is silent or has its old boot, and
+        time is left.
+        """
         try:
             found = self.hand(args, task_vars).task(args["module"], args["arguments"])
             if not args["unlike"] or found.get("failed") or found.get("boot_id") != args["unlike"]:
@@ -53,7 +56,8 @@ class ActionModule(DroverAction):
                 return None
             return {**found, "failed": True, "msg": f"it answers with the boot id {args['unlike']}, which it had before"}
         except NotThisHost as problem:
-            # Not raised: to a play the host would be one that is silent, and something answers in its place.
+            # Return the failure: after an exception, a play would treat the host as silent,
+            # although something answers in its place.
             return {"failed": True, "not_this_host": True, "msg": str(problem.cause_of_it)}
         except Unreachable as problem:
             if not is_last:
@@ -62,6 +66,7 @@ class ActionModule(DroverAction):
         except (Exception, KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
-            # The time limit of the task. Without this line Ansible would remove the files of the module from the host, and wait for that.
+            # At the time limit of the task. Without this line Ansible would remove the files of the
+            # module from the host, and wait for that.
             self._connection._shell.tmpdir = None
             raise

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Name the controller and the server of the store where they are in this fleet; refuse to take the power of a host from them."""
+"""Return the controller and the server of the store if they are in this fleet; refuse to cut their
+power.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write down a power action on a host before it is begun, and what came of it."""
+"""Record a power action on a host before it begins, and its result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class ActionModule(DroverAction):
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         store = self.store(args, task_vars)
         if args["action"] not in (None, "startup", "fence"):
-            # A host that is fenced is dead: what the store has there is not there any more.
+            # A fenced host is dead, so the controller or the server of the store cannot run there
+            # any more.
             own = own_known.machines(store, self.variables(task_vars), self._templar)
             own.refuse_power(args["host"], f"{args['action']} is refused and nothing was changed")
         if args["action"]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare the machine that a power driver switches with the one that the store has for a host."""
+"""Compare the machine that a power driver switches with the machine of a host in the store."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.rem
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import ResizeSteps, Step
 
-#: {state: method of ResizeSteps}, without begun.
+#: {state: method of ResizeSteps}, without the state begun.
 STEPS = {
     "left": "leave",
     "arrived": "arrive",

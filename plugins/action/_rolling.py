@@ -101,7 +101,8 @@ class ActionModule(ConductorAction):
         same = ("hosts", "hooks", "reboot", "all_hosts", "blocked", "bring_back", "restart")
         return RollingRequest(
             question=question,
-            # Without extra moves: a batch fits without them, and two drains of one run would share the lease of a host.
+            # No extra moves: a batch fits without them, and two drains of one run would need the
+            # lease of one host.
             drain=drain_request([], policy, args, args["reason"], args["drain_rounds"]),
             sentinels=args["reboot_sentinels"],
             plan_only=args["plan_only"] or self._task.check_mode,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pick hosts, and keep in the store why there is none."""
+"""Pick hosts, and record a refusal in the store."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class ActionModule(ConductorAction):
         proofs = Starting(self.ports(args, task_vars))
         requests, looked_at = self._look(proofs, args["requests"], args, task_vars)
         policy = policy_of(args, task_vars)
-        # In check mode the task before this one has kept nothing: what it would keep is kept here and rolled back.
+        # In check mode the task before this one has recorded nothing. Record its sections here, and
+        # roll them back.
         sections = args["sections"] if self._task.check_mode else {}
         with contextlib.ExitStack() as stack:
             stack.enter_context(refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now))
@@ -52,7 +53,8 @@ class ActionModule(ConductorAction):
             keeping.keep(connection, sections, now)
             found = scheduling.decide(connection, requests, policy, now, args["service_down_time"])
         if looked_at is not None and not proofs.reads_all():
-            # Only now it is known of which cells the looks count.
+            # The cells of the new instances are known only now, and with them the looks that are
+            # needed.
             self._see_none(proofs, args["requests"], {place["host"] for each in found for place in (each, *(each.get("alternates") or ()))})
         return {"changed": False, "selections": found, "lines": schedule_lines(found), "looked_at": looked_at}
 
@@ -63,7 +65,9 @@ class ActionModule(ConductorAction):
         hosts: Collection[str] = (),
         plugs: Mapping[str, Collection[str]] | None = None,
     ) -> tuple[list[str], dict[str, dict[str, str]]]:
-        """See that no host has what is new already, and say which do not answer, see Starting.refuse_namesakes()."""
+        """Check that no host has a new instance already; return hosts without an answer, see
+        Starting.refuse_namesakes().
+        """
         names = {str(each["name"]): each.get("uuid") for each in requests if each.get("name")}
         silent, lacking = proofs.refuse_namesakes(names, plugs, hosts)
         if silent:
@@ -73,9 +77,11 @@ class ActionModule(ConductorAction):
     def _look(
         self, proofs: Starting, requests: Sequence[Mapping[str, Any]], args: dict[str, Any], task_vars: Mapping[str, Any]
     ) -> tuple[Sequence[Mapping[str, Any]], float | None]:
-        """See that no host has what is new already, and which of them can build it.
+        """Check that no host has a new instance already, and find the hosts that can build each
+        one.
 
-        :returns: the requests, without hosts that lack a network or a kind of guest; and when the hosts were read.
+        :returns: the requests, without hosts that lack a network or a kind of guest; and the time
+            of the look.
         """
         if not any(each.get("name") for each in requests):
             return requests, None
@@ -87,7 +93,7 @@ class ActionModule(ConductorAction):
         silent, lacking = self._see_none(proofs, requests, plugs=plugs)
         with self.store(args, task_vars).read() as connection:
             kinds = compute_nodes.guest_kinds(connection)
-        # Of a large fleet not all are read.
+        # In a large fleet, not all hosts are read.
         every = set(lacking) if len(lacking) + len(silent) >= len(ports.hosts.names()) else {*lacking, *ports.hosts.names()}
         pairs = zip_longest(requests, args["networks"], args["guests"])
         candidates = every & set(kinds) or every
@@ -104,7 +110,7 @@ def _without_networks(networks: Sequence[Mapping[str, Any]], lacking: Mapping[st
 
 
 def _without_hardware(given: Mapping[str, Any], request: Mapping[str, Any], kinds: compute_nodes.Kinds) -> Reasons:
-    """Return the hosts of which no node can run a guest, each with the reasons."""
+    """Return the hosts without a node that can run a guest, each with the reasons."""
     found = {}
     for host, nodes in kinds.items():
         reasons = [guest.lacking(given, int(request.get("vcpus") or 1), arch, offered) for arch, offered in nodes]
@@ -113,10 +119,10 @@ def _without_hardware(given: Mapping[str, Any], request: Mapping[str, Any], kind
 
 
 def _kept_off(request: Mapping[str, Any], of_networks: Reasons, of_hardware: Reasons, every: set[str]) -> Mapping[str, Any]:
-    """Keep a request off the hosts that cannot build its instance.
+    """Return a request that excludes the hosts that cannot build its instance.
 
     :param every: the hosts that may get it.
-    :raises DroverError: none of them can.
+    :raises DroverError: no host can build it.
     """
     both = {host: [*of_networks.get(host, ()), *of_hardware.get(host, ())] for host in {*of_networks, *of_hardware}}
     without = {host: why for host, why in both.items() if why}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shut a host out of shared storage, and let it in again: what the tasks of the fence act on, and what the store has of it."""
+"""Record the fences of a host on shared storage, and return the arguments of their tasks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Refuse variables that the playbook does not read, and hypervisors that the inventory does not have, before anything is done."""
+"""Refuse variables that the playbook does not read, and unknown hypervisors, before anything is
+done.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class ActionModule(DroverAction):
         return {"playbook": args["playbook"]}
 
     def _no_host(self, playbook: str, task_vars: Mapping[str, Any]) -> str | None:
-        """Return a sentence if the variable that names the hypervisors names none of the inventory."""
+        """Return a sentence if the variable of the hypervisors names no host of the inventory; else
+        None.
+        """
         if HYPERVISORS not in task_vars or not foreign_variables.reads(playbook, HYPERVISORS):
             return None
         return no_host(to_plain(self._templar.template(task_vars[HYPERVISORS])), task_vars["groups"])

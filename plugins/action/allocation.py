@@ -80,7 +80,7 @@ class ActionModule(DroverAction):
         refuse_unknown_rules(args["force"], [continuity.UNREAD])
         store = self.store(args, task_vars)
         try:
-            # Only a reshape, which changes providers, excludes other writers.
+            # Only a reshape excludes other writers, because it changes providers.
             with store.write(together=args["state"] != "reshaped") as connection:
                 result = getattr(self, f"_{args['state']}")(connection, args, now)
         except continuity.Unread as problem:
@@ -175,7 +175,7 @@ class ActionModule(DroverAction):
         }
 
     def _word(self) -> certainty.Proof:
-        """Return the proof that an operator ordered this, by naming the instances."""
+        """Return the proof that an operator ordered this. The operator has named the instances."""
         return certainty.word(Actor.of_this_task().holder)
 
     def _one(self, args: dict[str, Any]) -> str:

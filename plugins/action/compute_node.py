@@ -51,11 +51,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeReport
 
-#: Seconds for another host to show what was evacuated to it.
+#: Seconds that another host may take to show the instances that were evacuated to it.
 LOOK = 30
-#: The same for all of these: the discovery of this host has a time limit of its own.
+#: Seconds for all these looks together, because the discovery of this host has its own time limit.
 LOOKS = 90
-#: How many other hypervisors a host is checked for, so that the look is as fast in a large fleet.
+#: The most hypervisors for the check of one host, so that a check takes no longer in a large fleet.
 MOST_PEERS = 32
 
 NODE_SPEC: dict[str, dict[str, Any]] = {
@@ -96,7 +96,7 @@ NODE_SPEC: dict[str, dict[str, Any]] = {
 }
 
 
-#: What a person has to look at: a list of a record, and what it is.
+#: Lists of a record for people to look at, with their words.
 TO_LOOK_AT = {
     "missing": "missing here",
     "stale": "evacuated and still defined here",
@@ -118,7 +118,7 @@ class ActionModule(DroverAction):
     VARIABLES = ("uris", *NODE_SPEC)
 
     def variables(self, task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the variables of the host that is read, which may be that of delegate_to."""
+        """Return the variables of the host that is read; delegate_to may name it."""
         if not self._task.delegate_to:
             return task_vars
         return variables_of(task_vars, self.target(task_vars))
@@ -127,10 +127,12 @@ class ActionModule(DroverAction):
         return Machines(lambda: self.store(dict(args), task_vars), self._exchanged)
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        # Warnings of the module about unreadable facts, and the domains that libvirt cannot describe.
+        # The warnings of the module about unreadable facts, and the domains that libvirt cannot
+        # describe.
         self._untold: list[str] = []
         self._untold_domains: list[dict[str, Any]] = []
-        # What was evacuated from here and is defined here, and what of that its host does not have any more.
+        # The evacuated instances that are still defined here, and the proofs that their new hosts
+        # no longer have them.
         self._evacuated: dict[str, Mapping[str, Any]] = {}
         self._absent: dict[str, certainty.Proof] = {}
         # A person says that this host has another machine now.
@@ -139,7 +141,7 @@ class ActionModule(DroverAction):
         try:
             return self._act(args, task_vars)
         finally:
-            # An unreachable host counts as read.
+            # A host that cannot be reached counts as read here.
             line = milestone(self.target(task_vars), list(task_vars.get("ansible_play_hosts_all") or ()))
             if line is not None:
                 self.show(line)
@@ -158,10 +160,11 @@ class ActionModule(DroverAction):
         try:
             found, forgotten = self._recorded(host, reports, args, task_vars)
         except record.SecondName as problem:
-            # So that it does not count beside the other name.
+            # The host must not count beside its other name.
             self._record_down(host, str(problem), args, task_vars)
             raise
-        # Here and not in a task of its own: a task takes the controller a process for each host, be it skipped or not.
+        # Show this here: a separate task would cost the controller a process for each host, even if
+        # it is skipped.
         if args["nodes"] is None and self._task.delegate_to is None:
             if any(found[each] for each in TO_LOOK_AT):
                 self.show(_to_look_at(host, found))
@@ -176,9 +179,9 @@ class ActionModule(DroverAction):
     def _recorded(
         self, host: str, reports: dict[str, list[NodeReport]], args: dict[str, Any], task_vars: Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[str]]:
-        """Record what hosts report.
+        """Record the reports of hosts.
 
-        :returns: the result, and warnings about what people have changed in an earlier store.
+        :returns: the result, and warnings about changes by people in an earlier store.
         """
         with self.store(args, task_vars).write() as connection:
             before = recorded.of_hosts(connection, reports) if self._task.diff else {}
@@ -215,7 +218,8 @@ class ActionModule(DroverAction):
             answers = [self._facts(uri, args, task_vars) for uri in args["uris"]]
         except Unreachable as problem:
             self._record_down(host, str(problem.cause_of_it), args, task_vars)
-            # Ansible must see an unreachable host, for plays that continue without such hosts.
+            # Ansible must see that the host is unreachable, for plays that continue without such
+            # hosts.
             raise problem.cause_of_it if isinstance(problem.cause_of_it, Exception) else problem from None
         except AnsibleActionFail as problem:
             self._record_down(host, str(problem), args, task_vars)
@@ -223,10 +227,12 @@ class ActionModule(DroverAction):
         except (Exception, KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
-            # At its time limit ansible-core raises a private BaseException. Without this line it would then remove the files of the module
-            # from the host, and wait for that without a limit.
+            # At its time limit ansible-core raises a private BaseException. Without this line it
+            # would then remove the files of the module from the host, and wait for that without a
+            # limit.
             self._connection._shell.tmpdir = None
-            # Without its own limit, the limit was that of the calling task, and the host may be up.
+            # If the task has no limit, the limit of the calling task has passed, and the host may
+            # be up.
             if self._task.timeout:
                 self._record_down(host, f"it did not answer within {self._task.timeout} s", args, task_vars)
             raise
@@ -247,10 +253,12 @@ class ActionModule(DroverAction):
     def _without_stale(
         self, host: str, facts: list[dict[str, Any]], args: dict[str, Any], task_vars: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
-        """Remove the definitions of instances that were evacuated from this host while it was dead, before anything starts them.
+        """Remove the definitions of instances that were evacuated from this host while it was dead,
+        before anything starts them.
 
-        Only definitions that are shut off, and whose instances another host shows right now. Without that such a definition may be the only
-        one: somebody may have moved the instance back, or the store may be older than that.
+        It removes only definitions that are off, and only if another host shows the instance right
+        now. Otherwise the definition may be the only one: a person may have moved the instance
+        back, or the store may be older.
 
         :returns: the facts without the removed domains.
         """
@@ -282,12 +290,15 @@ class ActionModule(DroverAction):
         return kept
 
     def _shown_elsewhere(self, host: str, seen: Mapping[str, Iterable[tuple[str, str]]], task_vars: Mapping[str, Any]) -> set[str]:
-        """Return the evacuated instances that another host shows now, and show a line for each old definition that is kept.
+        """Return the evacuated instances that another host shows now, and show a line for each old
+        definition that is kept.
 
-        This looks at the new host of an instance, and at each other host that showed the instance in its last discovery, because a person may
-        have moved it there. On such a third host only a running guest counts: a definition that is shut off may be old too.
+        Look at the new host of an instance, and at each other host that showed the instance in its
+        last discovery, because a person may have moved it there. On such a third host only a
+        running guest counts: a definition that is off may be old too.
 
-        :param seen: dict uuid -> (host, URI) of the hosts that showed the instance in their last discovery.
+        :param seen: dict uuid -> (host, URI) of the hosts that showed the instance in their last
+            discovery.
         """
         hosts, until = AnsibleHosts(self, task_vars, lambda: None, self._untold.append, self._store_args), time.monotonic() + LOOKS
         places: dict[tuple[str, str], list[str]] = {}
@@ -321,7 +332,9 @@ class ActionModule(DroverAction):
         return shown
 
     def _forget(self, uri: str, uuids: list[str], task_vars: Mapping[str, Any]) -> dict[str, str]:
-        """Return the definitions that are gone, by uuid, each with what went with it, in words."""
+        """Return the definitions that are gone: dict uuid -> words for the things that were removed
+        with it.
+        """
         given = {"uri": uri, "forget": uuids}
         answer = starting.order(self.hand(self._store_args, task_vars), self.target(task_vars), "_domain_restart", given)
         if answer.outcome != certainty.DONE:
@@ -337,7 +350,7 @@ class ActionModule(DroverAction):
         if args["probe_kvm"] and args["domain_type"] != "qemu":
             own = args["cpu"] and args["cpu"]["mode"] != hardware_fields.FLEET
             given.update(probe_kvm=True, **({"probe_cpu": args["cpu"]} if own else {}))
-        # Once for each host, as it is about SSH and not about a libvirt.
+        # Check this once for each host, because it concerns SSH and not one libvirt.
         if args["check_migration_trust"] and uri == args["uris"][0]:
             given["migration_trust"] = {"host": args["host"], "peers": self._peers(args, task_vars)}
         result = self.hand(args, task_vars, host=args["host"]).read("hypervisor_info", given)
@@ -345,14 +358,17 @@ class ActionModule(DroverAction):
             raise AnsibleActionFail(result.get("msg") or "hypervisor_info failed without a message")
         self._untold += result.get("warnings") or []
         found = result["hypervisor"]
-        # The URI is ours, whatever the host reports.
+        # Use the URI of this task, whatever the host reports.
         return {**found, "uri": uri} if isinstance(found, dict) else found
 
     def _peers(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return hypervisors of the inventory, each with host and uri, by which the last discovery recorded that others reach it.
+        """Return hypervisors of the inventory, each with host and uri. The last discovery recorded
+        that URI.
 
-        A host that was never discovered has the default URI. It has none if this host has another URI than the default, for then that host may
-        have one too: to evaluate the variables of so many hosts in the task of each host takes longer than the discovery.
+        A host that was never discovered has the default URI. It has none if the host of this task
+        has another URI than the default, because then that host may have another one too. The
+        evaluation of so many hosts' variables in the task of each host takes longer than the
+        discovery.
         """
         group = (task_vars.get("groups") or {}).get(str(task_vars.get("drover_hypervisors") or "hypervisors"))
         names = ring(list(group or task_vars.get("ansible_play_hosts_all") or ()), args["host"], MOST_PEERS)
@@ -360,26 +376,27 @@ class ActionModule(DroverAction):
             with self.store(args, task_vars).read() as connection:
                 known = compute_nodes.migration_uris(connection, names)
         except DroverError:
-            # There is no store yet; the recording makes it, or says what is wrong.
+            # No store exists yet; the recording makes it, or reports the problem.
             known = {}
         usual = args["migration_uri"] is None and args["uris"][0].startswith("qemu")
         return [{"host": name, "uri": known[name] if name in known else (default_migration_uri(name) if usual else None)} for name in names]
 
     def _record_down(self, host: str, reason: str, args: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
-        # A name in no inventory, such as localhost or a misspelt one, is not added as a host that is down.
+        # A name in no inventory, such as localhost or a misspelt name, is not added as a host that
+        # is down.
         named = host in ((task_vars.get("groups") or {}).get("all") or ())
         with self.store(args, task_vars).write() as connection:
             services.record_unreachable(connection, host, " ".join(reason.split())[:500], clock.now(connection), add=named)
 
 
 def _described(connection: Connection, host: str) -> str:
-    """Return the machine that the store has for a host, for people."""
+    """Return the machine of a host in the store, in words for people."""
     known = compute_nodes.identities(connection, [host]).get(host)
     return machine.described(known["host_uuids"], next(iter(known["machine_ids"]), None)) if known else "not known"
 
 
 def _to_look_at(host: str, found: Mapping[str, Any]) -> str:
-    """Return the line about what a person has to look at."""
+    """Return the line with the instances and nodes that a person must look at."""
     names = {each: [name["name"] if isinstance(name, dict) else name for name in found[each]] for each in TO_LOOK_AT}
     return f"{host}: " + "; ".join(f"{words}: {', '.join(names[each])}" for each, words in TO_LOOK_AT.items() if names[each])
 

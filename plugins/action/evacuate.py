@@ -81,7 +81,7 @@ class ActionModule(ConductorAction):
 
 
 def _operator(task_vars: Mapping[str, Any]) -> str:
-    """Return the name of the operator in AWX, or else of their account on this machine."""
+    """Return the name of the operator in AWX, or else of the account on this machine."""
     named = task_vars.get("awx_user_name") or task_vars.get("tower_user_name") or os.environ.get("SUDO_USER")
     if named:
         return str(named)

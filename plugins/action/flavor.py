@@ -24,7 +24,7 @@ class ActionModule(KeptItem):
     SECTION = "flavors"
 
     def item(self, args: dict[str, Any]) -> Mapping[str, Any]:
-        # Checked here, so that a mistake is found before a request names the flavor.
+        # Check here, so that a mistake is found before a request names the flavor.
         specs = check.extra_specs(args["extra_specs"] or {}, f"Flavor {args['name']}")
         units = {key: unit for key, unit in (("memory_mb", sizes.MIB), ("disk_gb", sizes.GIB)) if args[key] is not None}
         found = {key: sizes.read(f"Flavor {args['name']}: {key}", args[key], unit) for key, unit in units.items()}

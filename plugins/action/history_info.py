@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Show who did what."""
+"""Show the recorded actions, with their users."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class ActionModule(DroverAction):
 
 
 def _day(text: str) -> tuple[float, float]:
-    """Return the begin and the end of a day in UTC.
+    """Return the begin and the end of a day in UTC (seconds since 1970).
 
-    :raises DroverError: it is no date.
+    :raises DroverError: the text is no date.
     """
     try:
         begin = calendar.timegm(time.strptime(text, "%Y-%m-%d"))

@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._common import size
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import DISK, GROWTH
 
-#: The state of a disk that has a size.
+#: The state that makes a disk larger.
 RESIZED = "resized"
 
 

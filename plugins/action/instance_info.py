@@ -30,9 +30,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import label
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.checked_facts import STATES
 
-#: How many of the newest migrations of an instance are returned.
+#: The number of newest migrations of an instance in the result.
 MIGRATIONS = 5
-#: Options that narrow the list, beside those that name instances.
+#: Options that narrow the list, beside the options with names of instances.
 FILTERS = ("host", "state", "project")
 
 
@@ -83,7 +83,7 @@ class ActionModule(DroverAction):
         return {"unknown": unknown or [], "instances": found, "table": table, **result}
 
     def _lines(self, connection: Connection, found: Iterable[Mapping[str, Any]], now: float, task_vars: Mapping[str, Any]) -> list[str]:
-        """Show each instance in some lines."""
+        """Return some lines on each instance."""
         states = {each["host"]: each for each in hosts.states(connection, now)}
         lines: list[str] = []
         label = node_labels(compute_nodes.by_host(connection, {each["host"] for each in found if each["host"]}))
@@ -118,7 +118,10 @@ class ActionModule(DroverAction):
 
 
 def _variables(task_vars: Mapping[str, Any], host: str | None) -> Mapping[str, Any]:
-    """Return the variables of a host; none where the inventory does not have it, of which Ansible's own get() makes an undefined value."""
+    """Return the variables of a host; empty if the inventory does not have it.
+
+    Ansible's own get() would return an undefined value.
+    """
     known = task_vars.get("hostvars") or {}
     if host is None or host not in known:
         return {}

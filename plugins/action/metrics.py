@@ -28,7 +28,7 @@ class ActionModule(DroverAction):
         content = metrics.text(figures)
         result: dict[str, Any] = {"changed": False, "path": None, "metrics": content.decode()}
         if args["path"]:
-            # The collector of node_exporter, which is another user, reads it.
+            # The collector of node_exporter reads it, and runs as another user.
             file = OutputFile("metrics file", "drover_metrics", args["path"], 0o644)
             result.update(path=file.path, changed=metrics.differ(file.read(), content))
             if not self._task.check_mode:

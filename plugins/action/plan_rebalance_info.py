@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans im
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
-#: Options that are fields of RebalanceQuestion.
+#: The options with the same names as fields of RebalanceQuestion.
 SAME_SPEC: dict[str, dict[str, Any]] = {
     "max_moves": {"type": "int", "default": 10},
     "threshold": {"type": "float", "default": 0.01},

@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.quotas i
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import is_line
 from ansible_collections.drover.compute.plugins.plugin_utils._store import quotas
 
-#: Removes a limit, as in Nova.
+#: The value that removes a limit, as in Nova.
 UNLIMITED = -1
 
 
@@ -65,7 +65,7 @@ class ActionModule(DroverAction):
 
 
 def _limit(where: str, name: str, value: Any) -> int | None:
-    """Read a limit: a number, or a size where it counts MiB or GiB; None where it is to be removed."""
+    """Return a limit: a number, or a size for a class in MiB or GiB; None removes the limit."""
     if value is None or str(value).strip() == str(UNLIMITED):
         return None
     unit = sizes.MIB if name == RAM else UNITS.get(name)

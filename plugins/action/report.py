@@ -33,7 +33,7 @@ class ActionModule(DroverAction):
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        # Only its owner reads a new page, as it shows what runs where.
+        # Only its owner may read a new page, because it shows the places of all instances.
         file, now = OutputFile("report", "drover_report", args["path"], 0o600), time.time()
         before = file.read()
         policy = policy_of(args, task_vars)
@@ -43,10 +43,11 @@ class ActionModule(DroverAction):
             with store.read() as connection:
                 view = report_data.read(connection, policy, now, args["service_down_time"], args["plans"], own)
             after = html.page(view, now, args["fleet"])
-        # The page always says how old it is, so it is always written. New times alone are no change.
+        # Always write the page, because it shows its age. New times alone are no change.
         changed = html.differ(before, after)
         lines = report_lines(view, now)
-        # Shown here, because some output formats of Ansible fold the long lines of a result.
+        # Show the lines here, because some output formats of Ansible fold the long lines of a
+        # result.
         for line in lines:
             self.show(line)
         if not self._task.check_mode:
@@ -66,7 +67,7 @@ def _plain(view: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _difference(path: str, before: bytes, after: bytes) -> dict[str, Any]:
-    """Return an entry of ``diff``; a long file is only named, as in Ansible's own modules."""
+    """Return an entry of ``diff``; name a long file only, as modules of Ansible do."""
     found = {"before_header": path if before else "", "after_header": path}
     for name, content in (("before", before), ("after", after)):
         if len(content) > C.MAX_FILE_SIZE_FOR_DIFF:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Say what changes would do to the fleet."""
+"""Show the effects of changes on the fleet."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ActionModule(DroverAction):
             _refuse_with_replay(args)
             again = replay(store, policy.over(args["replay"]), args["service_down_time"], args["export"])
             return self._shown(args, {"changed": False, "replay": again, "lines": replay_lines(again)})
-        # The file is looked at before the work is done.
+        # Read the file before the work begins, because it may be unreadable.
         file = OutputFile("page", "drover_simulation_page", args["path"], 0o600) if args["path"] else None
         before = file.read() if file is not None else b""
         question = Question(policy, args["flavors"], args["max_moves"], args["service_down_time"], maps=file is not None)
@@ -64,14 +64,17 @@ class ActionModule(DroverAction):
 
     def _shown(self, args: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         if args["show"]:
-            # Shown here, because some output formats of Ansible fold the long lines of a result.
+            # Show the lines here, because some output formats of Ansible fold the long lines of a
+            # result.
             for line in result["lines"]:
                 self.show(line)
         return result
 
 
 def _of_text(given: Any) -> Any:
-    """Return changes of which a person may have written the YAML as text, as in a survey of AWX."""
+    """Return the changes. A person may have given them as YAML in a text, for example in a survey
+    of AWX.
+    """
     if not isinstance(given, str):
         return given
     try:

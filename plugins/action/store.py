@@ -48,7 +48,8 @@ class ActionModule(DroverAction):
                 actions.note(connection, "run", f"audit: {len(found['mended'])} contradictions repaired")
         table, mended, left = (audit_table(found[name]) for name in ("findings", "mended", "left"))
         lines = ["Mended:", *(mended or ["Nothing was safe to mend."]), "", "Left:", *(left or ["Nothing is left."])]
-        # Shown here, because some output formats of Ansible fold the long lines of a result.
+        # Show the lines here, because some output formats of Ansible fold the long lines of a
+        # result.
         for line in lines if table else audit_lines(table, found["checked"]):
             self.show(line)
         return {**found, "table": table, "mended_table": mended, "left_table": left, "shown": (table, left)}
@@ -60,7 +61,7 @@ class ActionModule(DroverAction):
         return {"changed": found["changed"], "rows": found["rows"], "checksums": found["checksums"], "path": args["path"], "shown": shown}
 
     def _imported(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
-        # Read as a whole before the store is touched.
+        # Read the whole file before the store is changed.
         with transfer_file.Export(args["path"]) as export_file:
             transfer.check_revision(export_file)
             with store.write() as connection:

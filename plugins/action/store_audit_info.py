@@ -23,7 +23,8 @@ class ActionModule(DroverAction):
         with self.store(args, task_vars).read() as connection:
             found = audit.audit(connection, time.time(), release_expired=args["release_expired"], has_ended=has_ended)
         table = audit_table(found["findings"])
-        # Shown here, because some output formats of Ansible fold the long lines of a result.
+        # Show the lines here, because some output formats of Ansible fold the long lines of a
+        # result.
         for line in audit_lines(table, found["checked"]):
             self.show(line)
         return {**{name: found[name] for name in ("findings", "counts", "checked", "sound")}, "table": table}

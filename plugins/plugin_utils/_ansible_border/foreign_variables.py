@@ -14,7 +14,7 @@ from .playbook_variables import READ
 
 NAMESPACE = "drover.compute."
 #: Without one of these, a playbook would work on more than its user wants. So a playbook refuses
-#: those that it does not read, wherever they are set.
+#: each of them that it does not read, wherever it is set.
 TARGETS = frozenset(f"{PREFIX}{name}" for name in ("host", "instance", "instances", "selector", "pool", "destination", "disk"))
 #: The artifacts of jobs, which AWX gives to all later jobs of a workflow.
 ARTIFACTS = frozenset(name for name in KNOWN if name.endswith("_result")) | {f"{PREFIX}audit", f"{PREFIX}rolling"}

@@ -323,7 +323,7 @@ class DiskMove:
         return found["domain"]
 
     def _close(self, instance: NamedInstance, host: str, order: str, facts: dict[str, Any] | None) -> None:
-        """Close the order, and record what the host shows.
+        """Close the order, and record the domain on the host.
 
         :param facts: None if the domain is gone; then the next discovery finds it.
         """
