@@ -1,15 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The allocation candidates of a file of queries over a file of providers, and how long they take.
+"""The allocation candidates of a file of queries over a file of providers, and the time for them.
 
-    python tests/benchmarks/candidates.py --topology TOPOLOGY.json --queries QUERIES.json [--json OUT]
+    python tests/benchmarks/candidates.py --topology TOPOLOGY.json --queries QUERIES.json [--json
+OUT]
         [--store-url URL] [--repeat N]
 
-The files are those of the peers' gen_fleet.py; the output has the shape of their ``placement_peer.py
-run``. The topology replaces what the store has of providers; each query then goes through the code of
+The files come from the peers' gen_fleet.py; the output has the form of their ``placement_peer.py
+run``. The topology replaces the providers of the store. Then each query goes through the code of
 the lookup allocation_candidates, from an opened store to the answer. Times are in milliseconds, the
-median of --repeat runs. Without --store-url the store is a file that is gone afterwards.
+median of --repeat runs. Without --store-url the store is a temporary file.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from ansible_collections.drover.compute.tests.benchmarks import topology_file
 
 
 def ask(store, names, text, repeat=1):
-    """One query: its answer as the peer writes it, with names for uuids, and its times."""
+    """Answer one query: return its answer as the peer writes it, with names for uuids, and its
+    times."""
     wall, cpu = [], []
     for _run in range(repeat):
         start, used = time.perf_counter(), time.process_time()
@@ -55,7 +57,7 @@ def ask(store, names, text, repeat=1):
 
 
 def named_by(found, names):
-    """An answer with names for uuids, in an order that two stores agree on."""
+    """Return an answer with names for uuids, in an order that is equal for two stores."""
     requests = [
         {
             "allocations": {names[uuid]: each["resources"] for uuid, each in request["allocations"].items()},
@@ -77,12 +79,12 @@ def named_by(found, names):
 
 
 def run(store, topology, queries, repeat=1):
-    """Load a topology, which is emptied, and answer its queries, each a text or {"query": text}."""
+    """Load a topology, then empty the mapping; answer its queries, each a text or {"query": text}."""
     start = time.perf_counter()
     topology_file.load(store, topology)
     spent = time.perf_counter() - start
     names = names_of(topology)
-    # What was loaded is no part of answering.
+    # The time of the answers must not include the loading.
     topology.clear()
     texts = [each if isinstance(each, str) else each["query"] for each in queries]
     return {
@@ -94,7 +96,7 @@ def run(store, topology, queries, repeat=1):
 
 
 def names_of(topology):
-    """{uuid: name} of a topology file."""
+    """Return {uuid: name} of a topology file."""
     return {each["uuid"]: each["name"] for each in topology["providers"]}
 
 

@@ -1,14 +1,15 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claims by several processes at once: how many a second, and whether the sums are right.
+"""Claims by several processes at once: the number per second, and a check of the sums.
 
     python tests/benchmarks/claims.py --store-url URL --workers 8 --claims 4000 [--hot 10] [--kill]
 
-EMPTIES the store, fills it with --providers hosts of --size VCPU, and claims with the engine function that
-the module drover.compute.allocation calls, one transaction for each. Prints JSON; exits with 1 when a provider is
-over capacity, or the sums of allocations, of successes and of inventories.used differ. With --kill half of the
-workers are killed in the middle; a claim that was in flight may then have been committed without an answer.
+EMPTIES the store, fills it with --providers hosts of --size VCPU, and claims with the engine
+function that the module drover.compute.allocation calls, one transaction for each. Prints JSON;
+exits with 1 when a provider is over capacity, or the sums of allocations, of successes and of
+inventories.used differ. With --kill half of the workers are killed in the middle; a claim that was
+in flight may then have been committed without an answer.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import sys
 import time
 import uuid
 
-# The checkout's own conftest.py makes it importable as a collection.
+# The checkout's own conftest.py makes the checkout importable as a collection.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
@@ -41,7 +42,7 @@ RESOURCES = {"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 10}
 
 
 def prepare(url, providers, size):
-    """A fleet of equal hosts without over-commitment; what was in the store is gone."""
+    """Empty the store and record a fleet of equal hosts without over-commitment."""
     Store.open(url).upgrade()
     nodes = [
         {
@@ -87,7 +88,7 @@ def work(number, url, hosts, share, start, answers, seed):
 
 
 def run(url, hosts, workers, total, kill, seed):
-    """Run the workers; returns the figures."""
+    """Run the workers; return the figures."""
     context = multiprocessing.get_context("fork")
     start, answers = context.Barrier(workers), context.Queue()
     shares, processes = [], []
@@ -125,7 +126,7 @@ def run(url, hosts, workers, total, kill, seed):
 
 
 def check(url, figures):
-    """Add what the store holds, and whether that is right."""
+    """Add the sums of the store, and the result of their check."""
     inventories, allocations = tables.inventories, tables.allocations
     classes, consumers, instances = tables.resource_classes, tables.consumers, tables.instances
     capacity = (inventories.c.total - inventories.c.reserved) * inventories.c.allocation_ratio

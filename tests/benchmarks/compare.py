@@ -5,9 +5,9 @@
 
     python tests/benchmarks/compare.py NOVA.json OURS.json
 
-Same decision means: the same hosts chosen, or each time one of equal weight (to 1e-9); the same
-number of hosts passed; the same weights in the same order; and of one instance the same alternates. Prints what differs and exits with 1 if
-anything does.
+Two decisions are equal if they have the same hosts, or hosts of equal weight (to 1e-9), the same
+number of hosts that passed, the same weights in the same order, and for one instance the same
+alternates. The program prints the differences and exits with 1 if there are any.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def close(one, other):
 
 
 def differences(theirs, ours):
-    """What differs between two results of one request, as texts."""
+    """Return the differences between two results of one request, as texts."""
     found = []
     if bool(theirs.get("error")) != bool(ours.get("error")):
         return [f"one failed: {theirs.get('error')} / {ours.get('error')}"]
@@ -41,7 +41,7 @@ def differences(theirs, ours):
     mine = {(each["host"], each["node"]): each["weight"] for each in ours["weighed"]}
     for each in theirs["weighed"]:
         weight = mine.get((each["host"], each["node"]))
-        # The last of the list may be a tie of which each shows another host.
+        # The last places of the list may be a tie, and each scheduler shows another host of it.
         if weight is None and not close(each["weight"], theirs["weighed"][-1]["weight"]):
             found.append(f"{each} is not in our list")
         elif weight is not None and not close(weight, each["weight"]):
@@ -56,7 +56,8 @@ def differences(theirs, ours):
 
 
 def alternates(theirs, ours):
-    """What differs between the spares of a request for one instance; those of a batch differ on purpose."""
+    """Return the differences between the alternates of a request for one instance; alternates of a
+    batch differ on purpose."""
     one, other = theirs.get("alternates"), ours.get("alternates")
     if one is None or other is None or len(one) != 1 or theirs["chosen"] != ours["chosen"]:
         return []

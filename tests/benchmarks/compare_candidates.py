@@ -5,8 +5,9 @@
 
     python tests/benchmarks/compare_candidates.py ANSWERS ...
 
-Every answer must be the same, requests with mappings and summaries, as that of Placement with its
-merging mended. Where Placement as it is says less, all it says must be in ours; such are counted.
+Every answer, requests with mappings and summaries, must be equal to the answer of Placement with
+its merging repaired. If the unchanged Placement returns less, our answer must contain all of it;
+the program counts these cases.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ansible_collections.drover.compute.tests.benchmarks import candidates, topo
 
 
 def differences(theirs, ours):
-    """What two answers to one query differ in, as a list of texts."""
+    """Return the differences between two answers to one query, as a list of texts."""
     if theirs["status"] != ours["status"]:
         return [f"status {theirs['status']} there, {ours['status']} here: {ours.get('errors')}"]
     if theirs["status"] != 200:
@@ -44,7 +45,8 @@ def differences(theirs, ours):
 
 
 def lost(asis, ours):
-    """How many requests Placement as it is leaves out, None if it says something that we do not."""
+    """Return the number of requests that the unchanged Placement leaves out; None if it returns a
+    request that we do not."""
     if asis["status"] != ours["status"]:
         return None
     if asis["status"] != 200:

@@ -1,14 +1,15 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Our answers (numa.py) beside those of Nova (numa_peer.py --fresh), as counts of differences in JSON.
+"""Our answers (numa.py) and Nova's (numa_peer.py --fresh): counts of differences in JSON.
 
     python tests/benchmarks/compare_numa.py DOCUMENT THEIRS OURS [DOCUMENT THEIRS OURS ...]
 
-The document is what both were given; the answers are files of lines. Compared are: fits, why (of a request that is wrong in itself the
-name of Nova's exception), numa, placement, unplaced instances; of each guest cell host cell, memory, page size, shared vCPUs, and how many
-CPUs are taken of each core; of each PCI request count, policy, and how many devices of each pool. Which CPU of a core comes first is a
-matter of Python's sets in Nova.
+The document is the input of both; the answers are files of lines. The program compares: fits, why
+(for a wrong request the name of Nova's exception), numa, placement, unplaced instances; for each
+guest cell its host cell, memory, page size, shared vCPUs, and the number of used CPUs of each core;
+for each PCI request its count, policy, and the number of devices of each pool. The first CPU of a
+core depends on Python's sets in Nova, so it is not compared.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 
 
 def parts(answer, cores):
-    """What is compared of an answer, by name."""
+    """Return the compared parts of an answer, by name."""
     why = answer["why"]
     return {
         "fits": answer["fits"],
@@ -45,7 +46,7 @@ def _by_core(cpus, cores):
 
 
 def cores_of(document):
-    """{host: {cpu: number of its core}}."""
+    """Return {host: {cpu: number of its core}}."""
     return {
         host["name"]: {
             cpu: (cell["id"], number)
@@ -58,7 +59,7 @@ def cores_of(document):
 
 
 def differences(theirs, ours, cores):
-    """Names of what differs in two answers to one request about one host."""
+    """Return the names of the differences between two answers to one request about one host."""
     if (theirs["request"], theirs["host"]) != (ours["request"], ours["host"]):
         return ["order"]
     one, other = (parts(each, cores.get(theirs["host"], {})) for each in (theirs, ours))

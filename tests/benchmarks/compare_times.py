@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """CPU times of Placement and of ours, for bench-placement.sh: FOLDER CASE ...
 
-Reads CASE.theirs.json and CASE.ours.json. The answers have to be the same, and the bars of the cases met.
+The program reads CASE.theirs.json and CASE.ours.json. The answers must be equal, and the limits of
+the cases must be kept.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long it takes from the power cut of a host until its first guest runs elsewhere, if a person does it.
+"""The time from a host's power cut to the restart of its first guest, by a person.
 
-In a lab of its own with three hosts. Right before the cut Ansible has opened a master of SSH to the host, which is stale afterwards. Then come the two
-commands of docs/evacuate.md, one after the other, without a pause and without the event source: discover, and evacuate with the words that the host is
-off. The guests start when QEMU writes its pid file on their new hosts. Prints one JSON document; the exit status is 1 if it took longer than the limit.
+The program uses a separate lab with three hosts. Right before the cut Ansible opens a master of SSH
+to the host, which is stale afterwards. Then the two commands of docs/evacuate.md run one after the
+other, without a pause and without the event source: discover, and evacuate with the words that the
+host is off. The guests start when QEMU writes its pid file on their new hosts. The program prints
+one JSON document; the exit status is 1 if it took longer than the limit.
 
 Usage: .venv/bin/python tests/benchmarks/dead_host_lab.py [--instances 4] [--limit 75]
 """
@@ -24,7 +26,8 @@ import sys
 import tempfile
 import time
 
-# The checkout's own conftest.py makes it importable as a collection; the lab's has the same name.
+# The checkout's own conftest.py makes the checkout importable as a collection; the lab's has the
+# same name.
 runpy.run_path(os.fspath(pathlib.Path(__file__).parents[2] / "conftest.py"))
 sys.path.insert(0, os.fspath(pathlib.Path(__file__).parents[1] / "lab"))
 
@@ -36,7 +39,7 @@ from conftest import HERE, Lab, run  # noqa: E402
 GIVEN = {"drover_shared_pools": ["shared"], "drover_ram_allocation_ratio": 100.0, "drover_cpu_allocation_ratio": 100.0}
 OFF = {"drover_host": "kvm1", "drover_host_is_off": "kvm1 is powered off", **GIVEN}
 
-#: When the guests of a host were started, in seconds since 1970.
+#: The start times of a host's guests, in seconds since 1970.
 STARTED = "import glob, os; print(*(os.stat(path).st_mtime for path in glob.glob('/run/libvirt/qemu/guest*.pid')))"
 
 
@@ -53,7 +56,7 @@ def measure(fleet: Fleet, instances: int) -> dict[str, float]:
     time.sleep(1)
     cut = time.time()
     fleet.lab.command("kill", "kvm1")
-    # It fails by the dead host.
+    # The discovery fails because of the dead host.
     fleet.playbook("discover", "-e", json.dumps(GIVEN), check=False)
     discovered = time.time() - cut
     fleet.playbook("evacuate", "-e", json.dumps(OFF))

@@ -1,13 +1,15 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What discovery costs for each host, beside Ansible's own ping, in one run.
+"""The cost of discovery for each host, beside Ansible's own ping, in one run.
 
     python tests/benchmarks/discovery.py --hosts 20,80 --repeat 3 [--instances 4] [--forks 10]
 
-The hosts are libvirt's test driver on this machine, each with a node of its own, by Ansible's local connection: so neither SSH nor the network is in
-it. ping is a playbook with ansible.builtin.ping and the fact gathering off; both need Python on each host once. Prints JSON: for each number of
-hosts the CPU seconds and the seconds of both, the least of --repeat runs each; and each_host, how much one more host costs, with the ratio.
+The hosts are libvirt's test driver on this machine, each with a separate node, by Ansible's local
+connection: so the figures do not include SSH or the network. ping is a playbook with
+ansible.builtin.ping and the fact gathering off; both start Python on each host once. The program
+prints JSON: for each number of hosts the CPU seconds and the seconds of both, the least of --repeat
+runs each; and each_host, the cost of one more host, with the ratio.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ PING = [{"name": "Ping", "hosts": "hypervisors", "gather_facts": False, "tasks":
 
 
 def node(name, instances):
-    """The XML of a node of the test driver."""
+    """Return the XML of a node of the test driver."""
     domains = "".join(
         f'<domain type="test"><name>{name}-{number}</name><uuid>{uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}-{number}")}</uuid><memory>1048576</memory>'
         "<vcpu>1</vcpu><os><type>hvm</type></os></domain>"
@@ -59,7 +61,7 @@ def inventory(folder, hosts, instances):
 
 
 def cost(folder, playbook, forks):
-    """(CPU seconds, seconds) of a playbook, with all processes that it starts and waits for."""
+    """Return (CPU seconds, seconds) of a playbook, with all processes that it starts and waits for."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "ansible", "playbook", "-i", "hosts.yml", "-f", str(forks), playbook],

@@ -1,11 +1,14 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long a disk of a running guest takes to another folder of its host, and the same by ``virsh blockcopy --pivot --wait``.
+"""The time of a disk's move on its host, by the playbook and by ``virsh blockcopy``.
 
-In a lab of its own with one host. The disk is full of data. Each pair moves it there and back by each of the two ways, which take turns. The time of the
-playbook's move is what its host says: from the record of the move to the removal of the old file. `virsh_s` is the command, run on the host; it
-leaves the old file, which is removed in the same time. `playbook_s` is the whole command, with the start of Ansible. Prints one JSON document.
+The guest runs, and the disk moves to another folder. The program uses a separate lab with one host.
+The disk is full of data. Each pair moves it there and back by each of the two ways, which take
+turns. The virsh command is ``virsh blockcopy --pivot --wait``. The host reports the time of the
+playbook's move: from the record of the move to the removal of the old file. `virsh_s` is the
+command, run on the host; it leaves the old file, which is removed in the same time. `playbook_s` is
+the whole command, with the start of Ansible. The program prints one JSON document.
 
 Usage: .venv/bin/python tests/benchmarks/disk_move.py [--mib 1024] [--pairs 3]
 """
@@ -32,15 +35,15 @@ from test_fleet import LOCAL, Domain, Fleet  # noqa: E402
 
 from conftest import HERE, Lab  # noqa: E402
 
-#: The ratio that a move may have.
+#: The greatest allowed ratio of a move.
 BAR = 1.1
 FAST = f"{LOCAL}/fast"
-#: Run on the host: the seconds that a command takes.
+#: Run on the host: the seconds of a command.
 TIMED = "import subprocess, sys, time; began = time.monotonic(); subprocess.run(sys.argv[1], shell=True, check=True); print(time.monotonic() - began)"
 
 
 def by_playbook(fleet, folder):
-    """(Seconds that the host says, seconds of the whole command)."""
+    """Return (seconds that the host reports, seconds of the whole command)."""
     words = ["-e", json.dumps({"drover_instance": "web", "drover_disk": "vda", "drover_pool": folder}), "-v"]
     began = time.monotonic()
     done = fleet.playbook("instance_disk_move", *words)
@@ -49,13 +52,13 @@ def by_playbook(fleet, folder):
 
 
 def by_virsh(fleet, folder, other):
-    """Seconds of the command, by the clock of the host."""
+    """Return the seconds of the command, by the clock of the host."""
     command = f"virsh blockcopy web vda --dest {folder}/web-0.qcow2 --format qcow2 --transient-job --wait --pivot > /dev/null && rm {other}/web-0.qcow2"
     return float(fleet.run("kvm1", f"python3 -c {shlex.quote(TIMED)} {shlex.quote(command)}"))
 
 
 def pair(fleet, number):
-    """One move there and back by each way, in turn."""
+    """Make one move there and back by each way, in turn."""
     times = {}
     for way in ("virsh", "playbook") if number % 2 else ("playbook", "virsh"):
         if way == "virsh":

@@ -1,11 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plan a drain of a fleet in the format drainbench/1: fleet on standard input, plan on standard output.
+"""Plan a drain of a fleet in the format drainbench/1: fleet on standard input, plan on standard
+output.
 
     drain.py [--extra-moves 64] [--solver-seconds 0] < fleet.json > plan.json
 
-The planner is the playbook's own, plan_drain; this turns the fleet into what the store would give it.
+The planner is the playbook's own, plan_drain; the program turns the fleet into the data of a store.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pathlib
 import sys
 import time
 
-# The checkout's own conftest.py makes it importable as a collection.
+# The checkout's own conftest.py makes the checkout importable as a collection.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
@@ -28,7 +29,7 @@ CLASSES = {"VCPU": "vcpus", "MEMORY_MB": "mem_mb", "DISK_GB": "disk_gb"}
 
 
 def columns_of(fleet):
-    """The fleet as read_fleet of the store would give it."""
+    """Return the fleet as read_fleet of the store would return it."""
     hosts = sorted(fleet["hosts"], key=lambda host: host["name"])
     row = {host["name"]: number for number, host in enumerate(hosts)}
     size = len(hosts)
@@ -75,7 +76,7 @@ def columns_of(fleet):
 
 
 def instance_of(vm):
-    """A VM as read_host_instances of the store would give it."""
+    """Return a VM as read_host_instances of the store would return it."""
     return {
         "uuid": vm["name"],
         "name": vm["name"],
@@ -94,7 +95,7 @@ def instance_of(vm):
 
 
 def answer(fleet, extra_moves, solver_seconds):
-    """The plan in the format of the benchmark."""
+    """Return the plan in the format of the benchmark."""
     drained = set(fleet["drain"])
     instances = [instance_of(vm) for vm in fleet["vms"]]
     limits = {

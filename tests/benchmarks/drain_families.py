@@ -37,16 +37,18 @@ LEAST = {
     "churn": {0.97: 0.79},
     "spread": {0.97: 0.56},
 }
-#: Most seconds of CPU for one plan: it works on one core and waits for nothing, and wall time is that of the machine.
+#: The greatest number of CPU seconds for one plan: it uses one core without waits, and wall time
+#: depends on the machine.
 SECONDS = {"planted": 1.0, "churn": 5.0, "spread": 5.0, "full": 5.0, "large": 1.0}
-#: Most seconds of CPU for the generator of one fleet; the largest take 4.
+#: The greatest number of CPU seconds for the generator of one fleet; the largest take 4.
 MAKING = 10
-#: Longest that a plan may take beside the solver's time, far above every bar.
+#: The greatest time of a plan beside the solver's time, far above every limit.
 PLANNING = 60
 
 
 def run(command, seconds, source=None, busy=None):
-    """(standard output or None, standard error) of a command; ``busy``: most seconds of CPU."""
+    """Return (standard output or None, standard error) of a command; ``busy``: greatest number of
+    CPU seconds."""
 
     def limit():
         if busy:
@@ -61,7 +63,7 @@ def run(command, seconds, source=None, busy=None):
 
 
 def one(case, options):
-    """{verdict, status, ...} of one fleet: generated, planned, judged."""
+    """Return {verdict, status, ...} of one fleet: generated, planned, judged."""
     with tempfile.TemporaryDirectory() as folder:
         fleet, answer = pathlib.Path(folder, "fleet.json"), pathlib.Path(folder, "plan.json")
         command = [sys.executable, str(PEERS / "fleetgen.py")]
@@ -97,7 +99,7 @@ def planned(fleet, answer, options, solver):
 
 
 def summary(key, found):
-    """One row: a family, use and size (one case with all its seeds and mixes)."""
+    """Return one row: a family, use and size (one case with all its seeds and mixes)."""
     family, use, hosts = key
     made = [each for each in found if each["verdict"] != "not made"]
     row = {"family": family, "use": use, "hosts": hosts, "fleets": len(made), "not_made": len(found) - len(made)}
@@ -137,7 +139,7 @@ def summary(key, found):
 
 
 def missed(rows):
-    """Sentences about the bars that were missed, over all sizes of a family and use."""
+    """Return sentences about the missed limits, over all sizes of a family and use."""
     said = []
     cells = collections.defaultdict(list)
     for row in rows:
@@ -166,7 +168,7 @@ def missed(rows):
 
 
 def cases_of(options):
-    """[(key of the row, arguments of the generator)]."""
+    """Return [(key of the row, arguments of the generator)]."""
     cases = []
     for family in options.families:
         for use in options.uses:
@@ -176,7 +178,7 @@ def cases_of(options):
                         asked = {"family": family, "hosts": hosts, "post-util": use, "mix": mix, "seed": seed}
                         cases.append(((family, use, hosts), asked))
     if options.large:
-        # A hundred instances leave one of a thousand hosts of ordinary load.
+        # A hundred instances leave one of a thousand hosts with ordinary load.
         asked = {"family": "planted", "hosts": 1000, "post-util": 0.6, "mix": "odd", "shape": "large"}
         asked |= {"cpu-ratio": 8, "min-vms": 98, "max-vms": 110}
         cases += [(("large", 0.6, 1000), {**asked, "seed": seed}) for seed in range(1, options.large + 1)]
@@ -198,7 +200,7 @@ def main():
     parser.add_argument("--solver-seconds", type=float, default=0, help="plan what is left with the solver, 0: do not")
     parser.add_argument("--jobs", type=int, default=2, help="fleets at a time [2]")
     options = parser.parse_args()
-    # One core each: what is measured is the planner, not how many threads NumPy may have.
+    # One core each: the benchmark measures the planner, not the threads of NumPy.
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     cases, found = cases_of(options), collections.defaultdict(list)
     began = time.monotonic()
@@ -217,7 +219,7 @@ def main():
 
 
 def _text(rows, wrong, began):
-    """JSON with one line for each row."""
+    """Return JSON with one line for each row."""
     lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
     return f'{{"rows": [\n{lines}\n],\n"missed": {json.dumps(wrong)},\n"seconds": {time.monotonic() - began:.0f}}}'
 

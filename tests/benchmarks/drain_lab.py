@@ -1,24 +1,29 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long the drain of a host takes, and the same live migrations by parallel virsh.
+"""The time of a drain of a host, and of the same live migrations by parallel virsh.
 
-In a lab of its own with two hosts. Each pair of measurements moves the same guests from kvm1 to kvm2 by the playbook, back,
-and by ``virsh migrate --live --p2p`` with as many at a time, and back. The playbook's start, which the ratio leaves out, is what
-a drain takes whose host has one guest, longer than virsh with that one: reading the host, planning, asking both hypervisors
-about the moves, looking at the host again. A drain of the host while it is empty is there to compare. Prints one JSON document.
+The program uses a separate lab with two hosts. Each pair of measurements moves the same guests from
+kvm1 to kvm2 by the playbook, back, and by ``virsh migrate --live --p2p`` with the same number at a
+time, and back. The ratio leaves out the playbook's start: the time of a drain of a host with one
+guest, minus virsh's time with that guest. It contains the reading of the host, the planning, the
+checks of the moves by both hypervisors, and the last reading of the host. The program also measures
+a drain of the empty host, for comparison. It prints one JSON document.
 
-Usage: .venv/bin/python tests/benchmarks/drain_lab.py [--instances 8] [--limit 2] [--memory-mb 256] [--bandwidth-mib N] [--pairs 3]
+Usage: .venv/bin/python tests/benchmarks/drain_lab.py [--instances 8] [--limit 2] [--memory-mb 256]
+[--bandwidth-mib N] [--pairs 3]
                                                        [--storage folder|rbd] [--other CHECKOUT]
 
-With ``--storage rbd`` the disks are images in a Ceph cluster of the lab, which counts as a pool of its own; else files in a folder that both
-hosts see. ``ratios`` has the ratio of each pair: which of playbook and virsh is first changes from pair to pair.
+With ``--storage rbd`` the disks are images in a Ceph cluster of the lab, which counts as a separate
+pool; otherwise they are files in a folder that both hosts see. ``ratios`` has the ratio of each
+pair: playbook and virsh take turns as the first.
 
-With --other the collection of a second checkout, such as an earlier commit, does the same drains in the same run. It has a store of its
-own. The checkouts take turns, and `than_other` has the times of this one divided by those of the other.
+With --other the collection of a second checkout, such as an earlier commit, does the same drains in
+the same run. It has a separate store. The checkouts take turns, and `than_other` has the times of
+this one divided by the times of the other.
 
-With --bandwidth-mib each migration, by the playbook and by virsh alike, sends so many MiB per second at most: so that small guests
-take as long as large ones.
+With --bandwidth-mib each migration, by the playbook and by virsh, sends at most this number of MiB
+per second, so that small guests take as long as large ones.
 """
 
 from __future__ import annotations
@@ -35,7 +40,8 @@ import sys
 import tempfile
 import time
 
-# The checkout's own conftest.py makes it importable as a collection; the lab's has the same name.
+# The checkout's own conftest.py makes the checkout importable as a collection; the lab's has the
+# same name.
 runpy.run_path(os.fspath(pathlib.Path(__file__).parents[2] / "conftest.py"))
 sys.path.insert(0, os.fspath(pathlib.Path(__file__).parents[1] / "lab"))
 
@@ -46,16 +52,16 @@ from test_fleet import DOMAIN, Fleet  # noqa: E402
 
 from conftest import HERE, Lab, run  # noqa: E402
 
-#: The lab's hosts are given little memory in the store.
+#: The store gives the lab's hosts little memory.
 ROOM = {"drover_ram_allocation_ratio": 100.0, "drover_cpu_allocation_ratio": 100.0}
-#: The pool of the lab's Ceph counts as a pool of its own; it is small.
+#: The pool of the lab's Ceph counts as a separate pool; it is small.
 POOLS = {"drover_storage_pools": [{"name": "ceph", "allocation_ratio": 100.0}]}
 #: libvirt does not know that the folder of the disks is shared.
 VIRSH = "xargs -P {limit} -I NAME virsh migrate --live --p2p --unsafe --persistent --undefinesource NAME qemu+ssh://root@{to}/system"
 
 
 def seconds(work, *words, **options):
-    """How long a call takes."""
+    """Return the time of a call in seconds."""
     began = time.monotonic()
     work(*words, **options)
     return time.monotonic() - began
@@ -64,7 +70,7 @@ def seconds(work, *words, **options):
 class OtherLab(Lab):
     """The same lab, for the collection of another checkout.
 
-    :param checkout: its folder.
+    :param checkout: folder of the checkout.
     """
 
     def __init__(self, layout, checkout):
@@ -99,7 +105,7 @@ class Bench:
             self.make_on_ceph()
         else:
             self.fleet.make("kvm1", *self.guests)
-        # Until each has written to its memory.
+        # Wait until each has written to its memory.
         while self.cpu_seconds(before := self.cpu_seconds()) - before > 0.2 * options.instances:
             pass
 
@@ -135,11 +141,11 @@ class Bench:
         )
 
     def back(self, guests):
-        """These guests, which are at kvm2, are at kvm1."""
+        """Move these guests from kvm2 to kvm1."""
         self.virsh("kvm2", "kvm1", guests=guests)
 
     def know(self, fleet):
-        """The store of a checkout has kvm1 enabled, and all guests where they are."""
+        """Bring the store of a checkout up to date: kvm1 enabled, and all guests on their hosts."""
         fleet.playbook("undrain", "-e", json.dumps({"drover_host": "kvm1", **self.given}))
         fleet.playbook("discover", "-e", json.dumps(self.given))
 
@@ -147,7 +153,7 @@ class Bench:
         assert {where for where, state in self.fleet.where().values() if state == "running"} == {host}
 
     def times(self, fleet):
-        """The times of a checkout, in seconds; the guests are at kvm2 before and after."""
+        """Return the times of a checkout, in seconds; the guests are at kvm2 before and after."""
         self.back(self.guests)
         self.know(fleet)
         drained = seconds(self.drain, fleet)
@@ -161,7 +167,7 @@ class Bench:
         return {"drain_s": drained, "one_s": one, "empty_s": empty}
 
     def pair(self, number):
-        """The times, in seconds: of virsh, and of each checkout by its name."""
+        """Return the times, in seconds: of virsh, and of each checkout by its name."""
         if not number:
             self.virsh("kvm1", "kvm2")
         ways = [(name, lambda fleet=fleet: self.times(fleet)) for name, fleet in self.fleets.items()]
@@ -171,7 +177,7 @@ class Bench:
         return {"load": load, **times.pop("virsh"), **times}
 
     def times_of_virsh(self):
-        """The times of virsh, in seconds; the guests are at kvm2 before and after."""
+        """Return the times of virsh, in seconds; the guests are at kvm2 before and after."""
         one = self.guests[:1]
         self.back(one)
         one_by_virsh = seconds(self.virsh, "kvm1", "kvm2", self.bandwidth, one)
@@ -182,7 +188,7 @@ class Bench:
 
 
 def medians(pairs):
-    """The median of each figure, of nested dicts too."""
+    """Return the median of each figure, of nested dicts too."""
     return {
         key: medians([pair[key] for pair in pairs]) if isinstance(value, dict) else statistics.median(pair[key] for pair in pairs)
         for key, value in pairs[0].items()
@@ -190,14 +196,14 @@ def medians(pairs):
 
 
 def figures(median, name):
-    """What the benchmark is about, of one checkout: seconds, but for ``ratio``."""
+    """Return the results of one checkout: seconds, except for ``ratio``."""
     times = median[name]
     start = times["one_s"] - median["one_by_virsh_s"]
     return {"empty_s": times["empty_s"], "start_s": start, "ratio": (times["drain_s"] - start) / median["virsh_s"]}
 
 
 def rounded(value):
-    """The same with two decimals, three for ratios."""
+    """Return the same with two decimals, three for ratios."""
     if isinstance(value, dict):
         return {key: rounded(each) for key, each in value.items()}
     return [rounded(each) for each in value] if isinstance(value, list) else round(value, 3)

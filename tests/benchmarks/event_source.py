@@ -1,13 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the event source takes while it watches many hosts of libvirt's test driver in one process.
+"""The resources of the event source while it watches many hosts of libvirt's test driver in one
+process.
 
     python tests/benchmarks/event_source.py --hosts 1000 --instances 10 --seconds 60
 
-Each host is a connection of its own with its own domains; some of them stop and start all the time. Prints JSON: hosts, instances,
-seconds_to_connect, resident_mib (of the process, with Python and the hosts themselves), cpu_percent (of one core, over --seconds), changes,
-events, and whether both bars are met. The test driver is in the same process: what libvirt does on real hosts is counted here too, ssh is not.
+Each host is a separate connection with its own domains; some of them stop and start all the time.
+The program prints JSON: hosts, instances, seconds_to_connect, resident_mib (of the process, with
+Python and the hosts themselves), cpu_percent (of one core, over --seconds), changes, events, and
+true if both limits are kept. The test driver is in the same process: the figures include the work
+of libvirt on real hosts, and no ssh.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import tempfile
 import time
 import uuid
 
-# The checkout's own conftest.py makes it importable as a collection.
+# The checkout's own conftest.py makes the checkout importable as a collection.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fleet files as the peers' gen_fleet.py writes them, loaded into a store; requests made ours."""
+"""Fleet files as the peers' gen_fleet.py writes them, loaded into a store; their requests in our
+form."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
 
-#: The peers give things these uuids.
+#: The uuids that the peers give to objects.
 SPACE = uuid.UUID("8d5f2f0e-5d1c-4a33-9c59-6a3a0f6b7f11")
 CLASSES = {"VCPU": ("vcpus", "cpu"), "MEMORY_MB": ("memory_mb", "ram"), "DISK_GB": ("local_gb", "disk")}
 
@@ -156,7 +157,7 @@ def _allocations(number, host):
 
 
 def _aggregates(hosts):
-    """{name: (metadata, hosts)}; a zone is an aggregate of its own."""
+    """Return {name: (metadata, hosts)}; a zone is a separate aggregate."""
     found = {}
     for host in hosts:
         mine = list(host.get("aggregates") or [])
@@ -171,7 +172,7 @@ def _aggregates(hosts):
 
 
 def request(number, asked):
-    """A request of the peers' file as a request mapping of ours."""
+    """Return a request of the peers' file as a request mapping of ours."""
     count = asked.get("num_instances", 1)
     identity = asked.get("id", str(number))
     disk = asked["root_gb"] + asked.get("ephemeral_gb", 0) + math.ceil(asked.get("swap", 0) / 1024)
@@ -200,7 +201,8 @@ def request(number, asked):
 
 
 def group(asked):
-    """The server group of a request of the peers' file as read_columns has it; None without one."""
+    """Return the server group of a request of the peers' file as read_columns has it; None without
+    one."""
     found = asked.get("group")
     if not found:
         return None

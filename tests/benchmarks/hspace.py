@@ -1,13 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many more instances of a size a simulation places, and Ganeti's hspace, on the same seeded clusters.
+"""The number of further instances that a simulation and Ganeti's hspace place, on the same seeded
+clusters.
 
     hspace.py [--seeds 10] [--hosts 8,20,40] [--vcpus 2] [--gib 4] [--seconds 120]
 
-Needs Debian's package ganeti-htools. Disks are on storage that all nodes share (template ext). Two rules: until nothing fits (plain), and as long
-as each host may be lost (n+1), which is hspace's own default. Prints JSON: for each cluster what both place by each rule
-and in which time (seconds), and how many times we place fewer. hspace is stopped after --seconds, and its figure is null then.
+Needs Debian's package ganeti-htools. Disks are on storage that all nodes share (template ext). All
+instances have one size. There are two rules: until nothing fits (plain), and as long as each host
+may be lost (n+1), hspace's own default. The program prints JSON: for each cluster the numbers and
+times (seconds) of both by each rule, and the number of cases with fewer instances of ours. hspace
+is stopped after --seconds, and its figure is null then.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ MANY = 10_000
 
 
 def filled(folder, nodes, instances):
-    """A store with a cluster."""
+    """Yield a store with a cluster."""
     store = Store.open(f"sqlite:///{folder}/store.db")
     on = {}
     for number, (name, memory, _disk, vcpus, node) in enumerate(instances):
@@ -59,7 +62,8 @@ def filled(folder, nodes, instances):
 
 
 def ours(store, size, n_plus_1):
-    """How many more instances are placed: all that fit, or the most with which each host may be lost."""
+    """Return the number of further instances: all that fit, or the greatest number at which each
+    host may be lost."""
     question = Question(Policy.from_mapping(), flavors=[])
 
     def placed(count):
@@ -80,7 +84,8 @@ def ours(store, size, n_plus_1):
 
 
 def theirs(path, size, n_plus_1, seconds):
-    """How many more instances hspace places; None where it refuses, or needs too long."""
+    """Return the number of further instances that hspace places; None if it refuses, or takes too
+    long."""
     spec = f"--standard-alloc=1024,{size['memory_mb']},{size['vcpus']}"
     more = () if n_plus_1 else ("--no-capacity-checks",)
     said = htools.run("timeout", str(seconds), "hspace", "-t", str(path), "--disk-template=ext", spec, "--machine-readable", *more)

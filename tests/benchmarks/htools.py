@@ -29,13 +29,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling im
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy  # noqa: E402
 
 RATIO = 4
-#: hbal measures vCPUs per CPU, which goes from 0 to RATIO, where we take the share of what may be used.
+#: hbal uses vCPUs per CPU, from 0 to RATIO; we use the share of the usable vCPUs.
 WEIGHTS = {"VCPU": RATIO}
 POLICY = "|128,1,1024,1,1,1|128,1,1024,1,1,1;1048576,256,1048576,16,8,64|ext|4.0|64.0"
 
 
 def cluster(seed, hosts, load):
-    """Nodes [(name, cpus, MiB, GiB)] and instances [(name, MiB, GiB, vcpus, node)], lopsided."""
+    """Return uneven nodes [(name, cpus, MiB, GiB)] and instances [(name, MiB, GiB, vcpus, node)]."""
     draw = random.Random(seed)
     nodes = [(f"node{i:03d}", draw.choice((24, 32)), draw.choice((65536, 131072)), 4000) for i in range(hosts)]
     instances = []
@@ -54,14 +54,14 @@ def cluster(seed, hosts, load):
 
 
 def text(nodes, instances):
-    """The cluster in the text format of htools."""
+    """Return the cluster in the text format of htools."""
     used = {name: [0, 0] for name, *_rest in nodes}
     for _name, memory, disk, _vcpus, node in instances:
         used[node][0] += memory
         used[node][1] += disk
     lines = ["group|uuid-1|preferred||", ""]
     for name, cpus, memory, disk in nodes:
-        free = disk  # the disks are elsewhere
+        free = disk  # the disks are on other storage
         lines.append(f"{name}|{memory}|0|{memory - used[name][0]}|{disk * 1024}|{free * 1024}|{cpus}|N|uuid-1|1||N|0|0|1.0")
     lines[2] = lines[2].replace("|N|uuid-1|1|", "|M|uuid-1|1|")
     lines.append("")
@@ -71,7 +71,7 @@ def text(nodes, instances):
 
 
 def store(nodes, instances):
-    """(columns, instances) as the store would give them; disks are on shared storage."""
+    """Return (columns, instances) as the store would return them; disks are on shared storage."""
     row = {name: number for number, (name, *_rest) in enumerate(nodes)}
     names = list(row)
     count = len(names)

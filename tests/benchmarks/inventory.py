@@ -1,13 +1,14 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long `ansible-inventory` takes with the inventory plugin, from its start to its end.
+"""The time of `ansible-inventory` with the inventory plugin, from its start to its end.
 
     python tests/benchmarks/inventory.py --hosts 10000 --instances 2 --repeat 5
 
-Fills a store of its own, or reads --store-url, which it leaves as it is. Prints JSON: hosts, groups, of
-the inventory; seconds and cpu_seconds, each the best of --repeat runs; seconds_each; seconds_nothing,
-the best of ansible-inventory with an inventory of one host, which is what Ansible takes by itself.
+The program fills a temporary store, or reads --store-url without changes. It prints JSON: hosts and
+groups of the inventory; seconds and cpu_seconds, each the best of --repeat runs; seconds_each;
+seconds_nothing, the best time of ansible-inventory with an inventory of one host, the share of
+Ansible itself.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import time
 
-# The checkout's own conftest.py makes it importable as a collection.
+# The checkout's own conftest.py makes the checkout importable as a collection.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
@@ -35,7 +36,8 @@ SIZES = ((32, 131072), (64, 262144), (96, 393216), (128, 524288))
 
 
 def fill(url, hosts, instances):
-    """A fleet with four zones, ten aggregates, five cells, four versions and three traits of its own."""
+    """Record a fleet with four zones, ten aggregates, five cells, four versions and three traits
+    per host."""
     Store.open(url).upgrade()
     names = [f"kvm{number:06}" for number in range(hosts)]
     for first in range(0, hosts, AT_ONCE):
@@ -74,12 +76,12 @@ def node(number, instances):
 
 
 def run(folder, *options):
-    """One run: (seconds, CPU seconds, what it wrote)."""
+    """Run it once; return (seconds, CPU seconds, output)."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "ansible", "inventory", *options],
         cwd=folder,
-        # Nothing is faster than an inventory that could not be read.
+        # An inventory that cannot be read must fail, because it would be the fastest.
         env={**os.environ, "HOME": folder, "LC_ALL": "C.UTF-8", "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"},
         stdout=subprocess.PIPE,
         text=True,
@@ -90,7 +92,7 @@ def run(folder, *options):
 
 
 def measure(folder, url, show, repeat):
-    """The result as a dict."""
+    """Return the result as a dict."""
     pathlib.Path(folder, "fleet.drover.yml").write_text(json.dumps({"plugin": "drover.compute.fleet", "store_url": url}))
     pathlib.Path(folder, "one.yml").write_text(json.dumps({"all": {"hosts": {"one": {}}}}))
     nothing = min(run(folder, "-i", "one.yml", show)[0] for dummy in range(repeat))

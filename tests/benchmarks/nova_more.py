@@ -19,7 +19,7 @@ import nova_sched
 from nova import context, objects
 
 _request_spec = nova_sched.request_spec
-#: Image properties by uuid of instance, those of the file and those placed since.
+#: Image properties by uuid of instance: the instances of the file and the later placed ones.
 _images = {}
 
 

@@ -37,7 +37,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Request:
-    """A request of the document: what it asks of a host, or the exception of one that is wrong in itself."""
+    """A request of the document: its needs on a host, or the exception of a request that is wrong
+    in itself."""
 
     def __init__(self, data, number, aliases):
         self.name = data.get("name") or f"r{number}"
@@ -59,7 +60,7 @@ class Request:
             self.error = f"{problem.code}: {problem}"
 
     def placement(self):
-        """What is asked of Placement."""
+        """Return the request to Placement."""
         if self.error is not None:
             return None
         overrides, groups, _policy = resource_specs.from_extra_specs(self.specs, self.name)
@@ -74,7 +75,7 @@ class Request:
 
 
 def place(hosts, number, request):
-    """The answer of one host: (what is printed, what place() gave or None)."""
+    """Return the answer of one host: (printed answer, result of place() or None)."""
     found = {"fits": False, "why": None, "numa": request.asked.topology is not None, "cells": [], "pci": []}
     try:
         placed = hosts.place(request.asked, number)
@@ -85,7 +86,7 @@ def place(hosts, number, request):
 
 
 def load(document):
-    """(NumaHosts, names of the instances of each host that did not fit, aliases)."""
+    """Return (NumaHosts, names of the instances of each host that did not fit, aliases)."""
     aliases = read_aliases(document.get("alias") or ())
     specs = document.get("device_spec")
     specs = [{}] if specs is None else specs
@@ -104,9 +105,9 @@ def load(document):
 
 
 def answers(document):
-    """One answer for each request and host, as numa_peer.py prints them.
+    """Return one answer for each request and host, as numa_peer.py prints them.
 
-    :raises AssertionError: the answer about all hosts at once differs from that about one.
+    :raises AssertionError: the answer about all hosts at once differs from the answer about one.
     """
     hosts, unplaced, aliases = load(document)
     for number, each in enumerate(document["requests"]):
@@ -128,7 +129,8 @@ def answers(document):
 
 
 def timed_fleet(hosts):
-    """Hosts with two cells of 40 dedicated CPUs each (20 cores with two threads), pages and two GPUs."""
+    """Return hosts with two cells of 40 dedicated CPUs each (20 cores with two threads), pages and
+    two GPUs."""
     cells = []
     for cell in range(2):
         cores = [[cell * 22 + core, 44 + cell * 22 + core] for core in range(22)]
@@ -154,7 +156,7 @@ def timed_fleet(hosts):
 
 
 def timed_requests():
-    """{name: request} that are timed."""
+    """Return {name: request} for the times."""
     pinned = {"hw:cpu_policy": "dedicated"}
     kinds = {
         "pinned": pinned,
@@ -169,7 +171,7 @@ ALIAS = [{"name": "gpu", "vendor_id": "10de", "product_id": "2204", "device_type
 
 
 def run(hosts, request, batch):
-    """Seconds of a batch, and the hosts that were chosen; what they had is given back."""
+    """Return the seconds of a batch, and the chosen hosts; release their resources."""
     held = []
     begin = time.process_time()
     for _number in range(batch):
@@ -177,7 +179,7 @@ def run(hosts, request, batch):
         rows = fit.mask.nonzero()[0]
         if not len(rows):
             break
-        # Not always the first one, so that hosts of all states are looked at.
+        # Choose different places, so that the fit sees hosts of all states.
         row = int(rows[(len(held) * 7) % len(rows)])
         placed = hosts.place(request.asked, row)
         hosts.consume(row, placed)
@@ -189,7 +191,7 @@ def run(hosts, request, batch):
 
 
 def times(number_of_hosts, batches, nova, repeat):
-    """Times of both in seconds, and how many times faster ours is."""
+    """Return the times of both in seconds, and the ratio."""
     document = {"hosts": timed_fleet(number_of_hosts), "alias": ALIAS, "requests": list(timed_requests().values()), "batches": batches}
     theirs = None
     if nova:

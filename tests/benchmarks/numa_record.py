@@ -19,7 +19,7 @@ import numa_peer
 
 
 def place_of(value, known):
-    """The place of a value in a list, to which it is added if it is not there."""
+    """Return the place of a value in a list; add the value if it is missing."""
     if value not in known:
         known.append(value)
     return known.index(value)

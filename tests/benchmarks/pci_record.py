@@ -76,7 +76,7 @@ class _Tracker:
         self.stats = self
 
     def populate_pools_metadata_from_assigned_devices(self) -> None:
-        """Leave the pools: only the providers are looked at."""
+        """Do nothing with the pools: the tests read only the providers."""
 
 
 def _device(number: int, facts: dict[str, Any], taken: list[str]) -> PciDevice:

@@ -1,15 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The real Placement's answers over many small topologies, by one process. Run with Placement's Python.
+"""The real Placement's answers over many small topologies, by one process. Run with Placement's
+Python.
 
     python placement_answers.py --peers FOLDER --kind KIND --first N --count N --queries N -o OUT
 
-Topology N of a kind has 4 to 20 roots and comes, like its queries, from the peers' gen_fleet.py with
-seed N. Each query is answered by Placement as it is ("asis"), and by Placement with one defect mended
-("mended", null where that makes no difference): partial allocation requests are merged there when they
-are equal, whatever anchor they are for, so that of a group that a sharing provider meets alone one
-anchor is left, and all other trees are lost to the other groups.
+Topology N of a kind has 4 to 20 roots and comes, like its queries, from the peers' gen_fleet.py
+with seed N. Each query is answered by the unchanged Placement ("asis"), and by Placement with one
+defect repaired ("mended", null if that makes no difference). The defect: Placement merges equal
+partial allocation requests of different anchors. So for a group that one sharing provider satisfies
+alone, only one anchor is left, and the other groups lose all other trees.
 """
 
 import argparse
@@ -19,7 +20,8 @@ import tempfile
 
 
 def mend():
-    """Make Placement tell partial requests of different anchors apart; returns what undoes it."""
+    """Make Placement distinguish partial requests of different anchors; return a function that
+    undoes it."""
     from placement.objects.allocation_candidate import AllocationRequest
 
     equal, hashed = AllocationRequest.__eq__, AllocationRequest.__hash__
@@ -56,13 +58,13 @@ def main():
             names = placement_peer.provider_names(app)
             asis = [placement_peer.ask(app, query, names) for query in queries]
             undo = mend()
-            # Only a query with both kinds of groups has partial requests to be merged.
+            # Only a query with both kinds of groups has partial requests to merge.
             mended = [
                 placement_peer.ask(app, query, names) if "resources=" in query and "resources_" in query else None for query in queries
             ]
             undo()
             for each in mended:
-                # The last merging is meant: equal whole requests are one.
+                # The last merge is intended: equal whole requests are one.
                 if each and each["status"] == 200:
                     each["allocation_requests"] = unlike(each["allocation_requests"])
                     each["count"] = len(each["allocation_requests"])

@@ -113,7 +113,7 @@ def richer(fleet, requests, rng, single):
 
 
 def options(rng, images_count):
-    """(policy mapping, [Nova's GROUP.OPTION=VALUE])."""
+    """Return (policy mapping, [Nova's GROUP.OPTION=VALUE])."""
     multipliers = {
         f"{name}_weight_multiplier": rng.choice((0.0, 0.5, 1.0, 2.0, -1.0))
         for name in ("ram", "cpu", "disk", "io_ops", "num_instances", "hypervisor_version")
@@ -159,7 +159,8 @@ def main():
     rng = random.Random(f"richer/{arguments.seed}")
     fleet = json.loads(pathlib.Path(arguments.fleet).read_text())
     requests = json.loads(pathlib.Path(arguments.requests).read_text())
-    # ImagePropertiesWeigher counts what is placed earlier in a batch here, but not in Nova; so it is compared without batches.
+    # Here ImagePropertiesWeigher counts earlier placements of the batch, and Nova's does not; so
+    # the comparison uses no batches.
     images = rng.random() < 0.5
     richer(fleet, requests, rng, images)
     policy, nova = options(rng, images)

@@ -1,25 +1,30 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each command costs in a large fleet: CPU seconds and memory, without Ansible's start.
+"""The cost of each command in a large fleet: CPU seconds and memory, without Ansible's start.
 
     python tests/benchmarks/scale.py --hosts 10000 --growth --json
     python tests/benchmarks/scale.py --hosts 1000 --empty-every 20 --commands rebalance,rolling --against ../before
 
-Fills a store of its own, or one in --folder that is kept for further runs. The hosts have 192, 256 and 320 GiB and are filled to 90 % of
-their memory with instances of 5 flavors, about 12 each; 4 zones, 2 cells, 10 aggregates, 90 traits for each host; the first instances of
-three hosts are an anti-affinity group. With --empty-every N each Nth host is empty.
+The program fills a temporary store, or a store in --folder that is kept for further runs. The hosts
+have 192, 256 and 320 GiB and are filled to 90 % of their memory with instances of 5 flavors, about
+12 each; 4 zones, 2 cells, 10 aggregates, 90 traits for each host; the first instances of three
+hosts are an anti-affinity group. With --empty-every N each Nth host is empty.
 
-Each command runs in a process of its own, and calls what its plugin or lookup calls. For each: seconds, its CPU (user and system)
-after the imports, the least of --repeat runs; mb, the peak memory of the process; and figures of its result. A command that needs
-more than --memory GiB of addresses or --seconds of CPU is stopped and has the key failed. --against measures another checkout too, with
-the same store, in turn: before, and ratio, the seconds here over the seconds there. --growth measures a tenth of the hosts too: tenth, and
-growth, the seconds of all over the seconds of a tenth.
+Each command runs in a separate process, and calls the functions of its plugin or lookup. For each
+the output has: seconds, its CPU time (user and system) after the imports, the least of --repeat
+runs; mb, the peak memory of the process; and figures of its result. A command that needs more than
+--memory GiB of addresses or --seconds of CPU is stopped and has the key failed. --against also
+measures another checkout, with the same store, in turn: before, and ratio, our seconds divided by
+its seconds. --growth also measures a tenth of the hosts: tenth, and growth, the seconds of all
+hosts divided by the seconds of a tenth.
 
-drain is that of a host with an instance that never moves, drain_room that of one whose largest instances need an empty host: without any,
-all instances of their cell are looked at. import and simulation_export read the file that export wrote. inventory and inventory_instances are
-ansible-inventory --list as a whole, with Ansible's start; static is what it takes with the same JSON from an inventory script, which
-takes less than a YAML file, and of_static the seconds over those. simulation_1000 is the placing of 1,000 instances alone.
+drain plans a host with an instance that never moves. drain_room plans a host with largest instances
+that need an empty host: without one, the planner examines all instances of their cell. import and
+simulation_export read the file that export wrote. inventory and inventory_instances are the whole
+ansible-inventory --list, with Ansible's start. static is its time with the same JSON from an
+inventory script, which is faster than a YAML file, and of_static the seconds divided by static.
+simulation_1000 is only the placement of 1,000 instances.
 """
 
 from __future__ import annotations
@@ -40,7 +45,7 @@ import time
 CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 AT_ONCE = 1000
 MEMORY_GIB = (192, 256, 320)
-#: vCPUs, GiB of memory, GiB of disk, and how often.
+#: vCPUs, GiB of memory, GiB of disk, and weight.
 FLAVORS = {
     "small": (1, 4, 20, 15),
     "medium": (2, 8, 40, 20),
@@ -52,7 +57,7 @@ FULL, MOST = 0.90, 0.93
 
 
 def fill(url, hosts, empty_every):
-    """Fill a store that is not there yet."""
+    """Fill a store that does not exist yet."""
     from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
     from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, flavors, tables
     from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
@@ -126,7 +131,7 @@ def domains(number, memory, chosen):
                 "vcpus": vcpus,
                 "memory_mb": gib * 1024,
                 "disk_gb": disk,
-                # One instance keeps its host from being emptied.
+                # One instance keeps its host from becoming empty.
                 "metadata": {"move": "never"} if number == 0 and not found else {},
             }
         )
@@ -134,7 +139,7 @@ def domains(number, memory, chosen):
     return found
 
 
-#: Imported before the time is taken.
+#: Imported before the measured time.
 IMPORTED = (
     "action.host_info",
     "action.report",
@@ -147,7 +152,7 @@ IMPORTED = (
 
 
 class Commands:
-    """What is measured; each method returns figures of its result."""
+    """The measured commands; each method returns figures of its result."""
 
     def __init__(self, folder, empty_every):
         from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
@@ -234,7 +239,7 @@ class Commands:
             pathlib.Path(folder, "fleet.drover.yml").write_text(json.dumps(wanted))
             _seconds, cpu, output = inventory.run(folder, "-i", "fleet.drover.yml", "--list")
             memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-            # The same as a script that has it ready, which takes less than a YAML file.
+            # The same JSON from a script, which is faster than a YAML file.
             pathlib.Path(folder, "static.json").write_text(output)
             static = pathlib.Path(folder, "static.sh")
             static.write_text("#!/bin/sh\nexec cat static.json\n")
@@ -324,7 +329,7 @@ METHODS = {{"restore": "import"}.get(name, name): name for name in vars(Commands
 
 
 def measure(checkout, folder, given, command):
-    """One command in a process of its own."""
+    """Run one command in a separate process; return its figures."""
     options = [
         sys.executable,
         __file__,
@@ -357,7 +362,7 @@ def run_here(given):
     began = time.process_time()
     found = method()
     seconds = round(time.process_time() - began, 3)
-    # Of this program alone: ru_maxrss begins with that of the process that started it.
+    # The peak of this program alone: ru_maxrss begins with the value of the parent process.
     memory = next(line.split()[1] for line in pathlib.Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     print(json.dumps({"seconds": seconds, "mb": round(int(memory) / 1024), **found}))
 
@@ -368,7 +373,7 @@ def best(checkout, folder, given, command):
 
 
 def filled(folder, hosts, empty_every):
-    """A folder with a store, as text."""
+    """Yield a folder with a store, as text."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "store.db").exists():
         fill(url_in(folder), hosts, empty_every)
@@ -397,7 +402,7 @@ def main():
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--here", default=str(CHECKOUT), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    # A checkout's own conftest.py makes it importable as a collection.
+    # A checkout's own conftest.py makes the checkout importable as a collection.
     sys.path.insert(0, given.here)
     importlib.import_module("conftest")
     if given.alone:

@@ -1,15 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the scheduler decides for a file of requests over a file of hosts, and how long it takes.
+"""The scheduler's decisions for a file of requests over a file of hosts, and their time.
 
     python tests/benchmarks/schedule.py --fleet FLEET.json --requests REQUESTS.json [--filters A,B]
         [--policy P.yml] [--carry] [--repeat N] [--json OUT]
 
-The files are those of the peers' gen_fleet.py; the output has the shape of their nova_sched.py. The fleet is
-loaded into a store, and each request goes through the code of the lookup schedule: read the store,
-filter and weigh, select. With --carry the store is read once and each request sees what those before
-it took. Times are in milliseconds, the median of --repeat runs: store_read, filter_weigh, total.
+The files come from the peers' gen_fleet.py; the output has the form of their nova_sched.py. The
+fleet is loaded into a store, and each request goes through the code of the lookup schedule: read
+the store, filter and weigh, select. With --carry the store is read once and each request sees the
+resources that earlier requests took. Times are in milliseconds, the median of --repeat runs:
+store_read, filter_weigh, total.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import time
 
-# The checkout's own conftest.py makes it importable as a collection.
+# The checkout's own conftest.py makes the checkout importable as a collection.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
@@ -42,7 +43,7 @@ from ansible_collections.drover.compute.tests.benchmarks import fleet_file
 
 
 class Runner:
-    """Runs requests over a store."""
+    """A runner of requests over a store."""
 
     def __init__(self, store, policy, requests, carry, top):
         self.store, self.policy, self.requests, self.top = store, policy, requests, top
@@ -70,7 +71,7 @@ class Runner:
         return wanted
 
     def run(self, number, detail=True):
-        """One request: (result without times, milliseconds by name)."""
+        """Run one request; return (result without times, milliseconds by name)."""
         asked = self.requests[number]
         began, cpu = time.perf_counter(), time.process_time()
         if self.carried is not None:
@@ -121,7 +122,7 @@ class Runner:
         return found
 
     def _settle(self, selections):
-        """The builds are done: no longer I/O."""
+        """End the builds, so that they do not count as I/O."""
         where = {host: row for row, host in enumerate(self.carried.host)} if selections else {}
         for each in selections:
             self.carried.num_io_ops[where[each["host"]]] -= 1

@@ -1,12 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long the scheduler takes for a batch, from columns in memory to the answer.
+"""The time of the scheduler for a batch, from columns in memory to the answer.
 
     python tests/benchmarks/schedule_batch.py --hosts 10000 --requests 100
 
-Prints JSON: hosts, requests, seconds (the best of --repeat runs, of HostStates and of the batch),
-seconds_states, seconds_batch, placed.
+The program prints JSON: hosts, requests, seconds (the best of --repeat runs, of HostStates and of
+the batch), seconds_states, seconds_batch, placed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import random
 import sys
 import time
 
-# The checkout's own conftest.py makes it importable as a collection.
+# The checkout's own conftest.py makes the checkout importable as a collection.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
@@ -30,7 +30,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_
 
 
 def make_fleet(hosts, seed):
-    """Columns of a fleet that is about half full."""
+    """Return columns of a fleet that is about half full."""
     rng = random.Random(seed)
     names = [f"kvm{number:06d}" for number in range(hosts)]
     cpus = [rng.choice((16, 32, 48, 64, 96, 128)) for _name in names]
@@ -72,7 +72,8 @@ def make_fleet(hosts, seed):
 
 
 def make_requests(count, seed):
-    """A batch of assorted sizes; a tenth of it in an anti-affinity group, a tenth bound to a zone."""
+    """Return a batch of assorted sizes; a tenth of it in an anti-affinity group, a tenth bound to a
+    zone."""
     rng = random.Random(seed)
     specs = []
     for number in range(count):
@@ -92,7 +93,7 @@ def make_requests(count, seed):
 
 
 def measure(hosts, requests, seed, repeat):
-    """The result as a dict."""
+    """Return the result as a dict."""
     columns, specs, policy = make_fleet(hosts, seed), make_requests(requests, seed), Policy.from_mapping()
     best = None
     for _run in range(repeat):

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
 
-#: Last to first: what refers to something goes before it.
+#: From last to first: a row with a reference comes before its target.
 EMPTIED = (
     "allocations",
     "consumers",
@@ -28,7 +28,7 @@ DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": 2147483647, "step_size": 1
 
 
 def load(store, topology):
-    """Write a topology file over what a store holds of providers."""
+    """Replace the providers of a store by a topology file."""
     with store.write() as connection:
         for name in EMPTIED:
             if name == "resource_providers":
@@ -43,7 +43,7 @@ def load(store, topology):
 
 
 def ordered(providers):
-    """Providers, every parent before its children."""
+    """Return the providers, every parent before its children."""
     waiting = collections.defaultdict(list)
     by_uuid = {each["uuid"]: each["name"] for each in providers}
     for each in providers:
@@ -58,7 +58,7 @@ def ordered(providers):
 
 
 def _rows(topology):
-    """{table: rows} of a topology, in the order in which to write them."""
+    """Return {table: rows} of a topology, in the order for the writes."""
     providers = ordered(topology["providers"])
     ids = {each["name"]: number for number, each in enumerate(providers, 1)}
     ids_by_uuid = {each["uuid"]: ids[each["name"]] for each in providers}

@@ -1,19 +1,23 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A year of a fleet, week by week, through the planners and the scheduler that ship: growth, failures, maintenance, purchases, rebalancing.
+"""A year of a fleet, week by week, with the shipped planners and scheduler: growth, failures,
+maintenance, purchases, rebalancing.
 
     python tests/benchmarks/year.py --hosts 10000 [--weeks 52] [--seed 1] [--plot docs/year.svg]
 
-The fleet is that of scale.py, filled to 70 % of its memory, in a store of its own of which the copy in memory lives on. Each week
+The fleet comes from scale.py, filled to 70 % of its memory, in a separate store; its copy in memory
+is used. In each week:
 
-- 2 % of the instances end, and 3 % as many new ones come, of five flavors;
-- hosts die, each with a chance of 5 % a year; their instances start elsewhere, and a week later a new host is there;
-- a 52nd of the hosts gets its maintenance, at most 48 at once: emptied, then back;
-- above 85 % of memory, 3 % more hosts like those that there are are bought;
+- 2 % of the instances end, and new ones (3 % of the number) come, of five flavors;
+- hosts die, each with a chance of 5 % a year; their instances start on other hosts, and a week
+  later a new host comes;
+- a 52nd of the hosts gets its maintenance, at most 48 at once: it is emptied, then brought back;
+- above 85 % of memory, 3 % more hosts of the same kinds are bought;
 - a rebalance makes up to --moves moves.
 
-Prints JSON: a row for each week and the CPU seconds of each kind of step. --plot draws fill, moves and refusals as SVG.
+The program prints JSON: a row for each week and the CPU seconds of each kind of step. --plot draws
+fill, moves and refusals as SVG.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ LEAVE, COME, DIE, AT_ONCE = 0.02, 0.03, 0.05, 48
 
 
 class Year:
-    """A fleet whose weeks pass; seconds: the CPU time of each kind of step."""
+    """A fleet during its weeks; seconds: the CPU time of each kind of step."""
 
     def __init__(self, connection, now, seed, moves):
         self.fleet = SimulatedFleet(connection, Policy.from_mapping(), now)
@@ -88,7 +92,7 @@ class Year:
         return row
 
     def care(self, row, names):
-        """The maintenance of a 52nd of the hosts."""
+        """Carry out the maintenance of a 52nd of the hosts."""
         count = max(1, len(names) // 52)
         mine = [names[(self.cared + place) % len(names)] for place in range(count)]
         self.cared += count
@@ -131,7 +135,7 @@ COLOURS = ("#0050a0", "#b85c00")
 
 
 def plot(rows, title):
-    """Three curves under each other, as SVG."""
+    """Return three curves under each other, as SVG."""
     parts, top = [], TOP + 10
     for heading, lines in CURVES:
         most = max([max(row[key] * factor for row in rows) for key, _label, factor in lines] + [1])

@@ -1,44 +1,44 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Simulated time: nothing waits, things happen in the order of their moments."""
+"""Simulated time: the code never waits, and events happen in the order of their times."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
 
-#: When every scenario begins, in seconds since 1970.
+#: The begin of every scenario, in seconds since 1970.
 BEGIN = 1_800_000_000.0
-#: No scenario takes so long, in seconds: something waits for ever.
+#: The limit of a scenario, in seconds: a longer one waits for ever.
 LONGEST = 7 * 86400
 
 
 class Endless(BaseException):
-    """Something waits for what does not come."""
+    """The error of a course that waits for an event that never comes."""
 
 
 class Clock:
-    """Stands in for the module ``time``, and carries out what is to happen at a time.
+    """A stand-in for the module ``time``, which carries out events at their times.
 
-    A course is a generator that yields the seconds until it goes on.
+    A course is a generator that yields the seconds until its next step.
     """
 
     def __init__(self):
         self.now = BEGIN
         self._due = []
         self._number = itertools.count()
-        # The one of several courses of commands that has the turn, see together.py.
+        # The present one of several courses of commands, see together.py.
         self.course = None
 
     def time(self):
-        """As time.time()."""
+        """Return the time, as time.time() does."""
         return self.now
 
     monotonic = time
 
     def at(self, seconds, act):
-        """Call a function so many seconds from now."""
+        """Call a function after this number of seconds."""
         heapq.heappush(self._due, (self.now + seconds, next(self._number), act))
 
     def start(self, course):
@@ -51,7 +51,7 @@ class Clock:
             self.at(seconds, lambda: self._go_on(course))
 
     def sleep(self, seconds, until=lambda: False):
-        """Let time pass, and stop early when ``until`` holds."""
+        """Let time pass, and stop early when ``until`` is true."""
         end = self.now + seconds
         if self.course is not None:
             self.course.wait(end, until)
@@ -62,11 +62,11 @@ class Clock:
             self.now = max(self.now, end)
 
     def is_past(self, end):
-        """Whether a moment is over, with all that happens at it."""
+        """Return True if a moment is over, with all its events."""
         return self.now >= end and not (self._due and self._due[0][0] <= end)
 
     def step(self, end):
-        """Let the next thing happen, or time pass to the end where nothing happens before."""
+        """Carry out the next event, or let time pass to the end if there is none before."""
         if self.now > BEGIN + LONGEST:
             raise Endless(f"it goes on after {LONGEST} s")
         if self._due and self._due[0][0] <= end:

@@ -17,18 +17,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import rolli
 from ansible_collections.drover.compute.tests.scenarios import together
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Violation
 
-#: Seconds that a host takes to come up.
+#: Seconds from the power-on of a host to its end of boot.
 BOOT = 60
 
 
 class Maintenance:
-    """The command, for running.Scenario."""
+    """The command, a part of running.Scenario."""
 
     def do_rolling(self, hosts, hooks=(), fails=None, stop=None, call=None, actor=None, elsewhere=False, limit=2, **request):
-        """Playbook rolling_maintenance.
+        """Run the playbook rolling_maintenance.
 
-        :param hooks: names of the hooks that there are.
-        :param fails: the name of a hook, and the host on which it fails.
+        :param hooks: names of the existing hooks.
+        :param fails: the name of a hook, and the host that it fails on.
         :param stop, call: see ports.Fate. Power that goes off or on counts as a call.
         :param request: more of a RollingRequest or a RollingQuestion.
         """
@@ -48,12 +48,12 @@ class Maintenance:
                     self.dead.add(actor or f"run {self.runs}")
 
     def do_want_reboot(self, hosts):
-        """A file asks for a reboot of these hosts."""
+        """Let a file on these hosts request a reboot."""
         for host in hosts:
             self.fleet.hosts[host].sentinel = True
 
     def do_say_rolling(self, dummy):
-        """Say what the store has of the maintenance, and how many times each host was rebooted."""
+        """Report the store's record of the maintenance, and the number of reboots of each host."""
         with self.open_store().read() as connection:
             stages = [f"{each['host']} at {each['stage']}" for each in rolling.read(connection)]
         self.said.append(f"rolling: {', '.join(stages) or 'nothing is left'}")
@@ -61,14 +61,14 @@ class Maintenance:
 
 
 class _Role:
-    """Its tasks."""
+    """The tasks of the role."""
 
     def __init__(self, scenario, run, order, moves, fails):
         self.scenario, self.fleet, self.run, self.order = scenario, scenario.fleet, run, order
         self.moves, self.fails, self.failed = moves, fails, set()
 
     def play(self):
-        """tasks/main.yml and rounds.yml."""
+        """Carry out tasks/main.yml and rounds.yml."""
         self.order.begin()
         planned = self.order.plan([self.order.look(host) for host in self.order.request.hosts])
         if not planned["work"]:
@@ -83,7 +83,7 @@ class _Role:
             raise DroverError(reported["message"])
 
     def _batch(self, batch):
-        """tasks/batch.yml and host.yml; False when nothing is left."""
+        """Carry out tasks/batch.yml and host.yml; return False if no host is left."""
         for step in batch["steps"]:
             alive = [host for host in batch["hosts"] if host not in self.failed]
             together.carry_out(self.scenario.clock, [lambda host=host, step=step: self._step(host, step) for host in alive])
@@ -110,7 +110,7 @@ class _Role:
             raise DroverError("the mirror is down")
 
     def _power(self, host, action):
-        """Role power."""
+        """Carry out role power."""
         here = self.fleet.hosts[host]
         if action == "reboot":
             self._refuse_running(host, "its reboot")

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Moves between simulated hypervisors, answered as the module _domain_migration does.
 
-A Job is what libvirt does by itself; a Worker is the process that begins it, watches it and says what became of it, by
-the rules of module_utils/_migration/worker.py, with its own verdicts on what both sides show.
-test_simulator.py compares the two.
+A Job is libvirt's part; a Worker is the process that begins it, watches it and reports its result,
+by the rules of module_utils/_migration/worker.py, with separate verdicts on the states of both
+sides. test_simulator.py compares the two.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import s
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.tests.scenarios.simulated import INCOMING, Broken, Domain, Violation
 
-#: Seconds of each phase; the memory copy takes a second for each MIB_PER_SECOND.
+#: Seconds of each phase; the copy of the memory takes a second for each MIB_PER_SECOND.
 CHECK, PREPARE, HANDOVER, CLEAN_UP = 1.0, 1.0, 0.5, 1.0
 MIB_PER_SECOND = 256
-#: As _migration.worker has them.
+#: The values of _migration.worker.
 SETTLE, SETTLE_BEFORE, RECONNECT, POLL, POLL_TURN, READY, CHECKED = 20, 5, 60, 0.5, 0.05, 2, 30
 ENDED = ("completed", "failed", "cancelled", "conflict", "lost")
 BEFORE = ("checking", "waiting")
@@ -25,7 +25,7 @@ SETTLED = ("completed", "failed", "cancelled")
 
 
 class Job:
-    """A migration inside libvirt of the source: it goes on without whoever began it."""
+    """A migration inside libvirt of the source: it continues without its caller."""
 
     def __init__(self, fleet, order):
         self.fleet, self.uuid, self.name = fleet, order["uuid"], order["name"]
@@ -41,7 +41,7 @@ class Job:
         return self.fleet.hosts[self.destination].domains
 
     def course(self, live):
-        """Memory copy, then handover; a cold move has only a definition to send."""
+        """Copy the memory, then hand over; a cold move sends only a definition."""
         domain = self.here[self.uuid]
         self.was = domain.state
         self.fleet.jobs.append(self)
@@ -79,17 +79,18 @@ class Job:
         self.error = error
 
     def fail(self, error):
-        """libvirt gives up: before the handover the source goes on, afterwards the lock of its disk keeps it paused."""
+        """Let libvirt fail: before the handover the source continues, afterwards the lock of its
+        disk keeps it paused."""
         if self in self.fleet.jobs and self.phase == "copy":
             self.there.pop(self.uuid, None)
         self._end(error)
 
     def break_off(self):
-        """The two hosts do not reach each other any more."""
+        """Let the two hosts lose their connection."""
         self.fail("client socket is closed")
 
     def end_by_death(self, host):
-        """One of the two has lost its power."""
+        """Let one of the two hosts lose its power."""
         if host == self.destination:
             self.there.pop(self.uuid, None)
             self.here[self.uuid].state = self.was
@@ -99,7 +100,7 @@ class Job:
 
 
 class Worker:
-    """One move as a worker carries it through, or finds out what became of it."""
+    """A worker that carries one move out, or settles it."""
 
     def __init__(self, fleet, order, may_start, most=None):
         self.fleet, self.order, self.most = fleet, order, most
@@ -127,7 +128,7 @@ class Worker:
         return self.host.workers.get(self.uuid) is self
 
     def _turn_has_come(self):
-        """A place is lost with its worker."""
+        """Release the places of a worker at its end."""
         self.host.turns = [each for each in self.host.turns if each.alive()]
         return self.most is None or self.host.turns.index(self) < self.most
 
@@ -141,7 +142,7 @@ class Worker:
                 line.remove(self)
 
     def start(self):
-        """Live until the end, or until killed."""
+        """Run until the end, or until it is killed."""
         self.host.workers[self.uuid] = self
         self.fleet.clock.start(self._guarded())
 
@@ -190,7 +191,7 @@ class Worker:
             self.record["source_state"] = state.state_word(here)
 
     def _look(self):
-        """Both sides, with patience for a connection that is lost."""
+        """Return the states of both sides, with patience for a lost connection."""
         end = self.fleet.clock.now + RECONNECT
         while True:
             try:
@@ -206,7 +207,7 @@ class Worker:
         return here, there
 
     def _settled(self):
-        """The verdict once both sides agree, or patience is at its end."""
+        """Return the verdict when both sides agree, or patience ends."""
         end = self.fleet.clock.now + (SETTLE if self._begun() else SETTLE_BEFORE)
         while True:
             here, there = yield from self._look()
@@ -239,7 +240,7 @@ class Worker:
             yield from self._conclude(verdict)
 
     def _was_cancelled(self):
-        """Whether this very migration of the store was aborted: it is not begun anew."""
+        """Return True if this very migration of the store was aborted: it is not begun again."""
         return self._was_of_this_migration() and self.previous["status"] == "cancelled"
 
     def _was_of_this_migration(self):
@@ -247,11 +248,11 @@ class Worker:
         return self.previous is not None and mine is not None and self.previous["order"]["migration"] == mine
 
     def _is_new(self):
-        """Whether nobody can have begun it."""
+        """Return True if no worker can have begun it."""
         return self.previous is None or (self.previous["status"] in SETTLED and not self._was_of_this_migration())
 
     def _heed_abort(self):
-        """libvirt aborts the job of a live move, until it hands over."""
+        """Let libvirt abort the job of a live move, before its handover."""
         for job in self.fleet.jobs:
             if job.uuid == self.uuid and job.phase == "copy" and self.order["live"] and self._abort_asked():
                 job.fail("operation aborted: migration out job: canceled by client")
@@ -359,8 +360,9 @@ class Worker:
 class Module:
     """The source host's domain_migration, as the conductor's Mover calls it.
 
-    :param open_moves: a function () -> {(uuid, source, destination)} of moves that the store has as open.
-    :param most: how many move at a time; the others wait.
+    :param open_moves: a function () -> {(uuid, source, destination)} of the open moves of the
+        store.
+    :param most: number of moves at a time; the others wait.
     """
 
     def __init__(self, fleet, host, open_moves, most=None):
@@ -397,7 +399,7 @@ class Module:
         return [self.answer(order) for order in orders]
 
     def check(self, order):
-        """Whether the move would be begun, as the module says in its check."""
+        """Return the result of a check of the move, as the module returns it."""
         self._reach()
         answer = {
             "uuid": order["uuid"],
@@ -432,7 +434,7 @@ class Module:
         return {**answer, "ok": True, "would_start": True}
 
     def _abort(self, here, order):
-        """Leave word, and see that somebody heeds it."""
+        """Record the abort, and start a worker if none is alive."""
         record = here.records.get(order["uuid"])
         if record is not None and record["status"] == "cancelled" and record["order"]["migration"] == order["migration"]:
             return
@@ -452,13 +454,13 @@ class Module:
         return {order["uuid"] for order in orders if here.records.get(order["uuid"], {}).get("status") == "running"}
 
     def _is_news(self, orders, waiting):
-        """Whether one has ended, or one of those that wait has begun."""
+        """Return True if one has ended, or one of the waiting moves has begun."""
         records = self.fleet.hosts[self.host].records
         begun = [uuid for uuid in waiting if records.get(uuid, {}).get("phase") not in BEFORE]
         return begun or len(self._under_way(orders)) < len(orders)
 
     def answer(self, order):
-        """One move as the module returns it."""
+        """Return one move as the module returns it."""
         here = self.fleet.hosts[self.host]
         record = here.records.get(order["uuid"])
         if record is not None and record["order"]["migration"] != order["migration"]:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ports of the conductor in a scenario: a store and hosts that end a run, or are lost, at one of its steps."""
+"""The ports of the conductor in a scenario: a store and hosts that can end or lose a run at one of
+its steps."""
 
 from __future__ import annotations
 
@@ -19,11 +20,12 @@ from ansible_collections.drover.compute.tests.scenarios.simulated import Broken,
 
 
 class Killed(BaseException):
-    """The run ends here, as by kill -9: nothing of it is caught or tidied up."""
+    """The end of the run, as by kill -9: it catches nothing and cleans nothing up."""
 
 
 class Actor:
-    """A run, as leases know it. ``elsewhere``: on a machine of which nobody here knows whether its process lives."""
+    """The actor of a run in leases. ``elsewhere``: True if the state of its process is not known on
+    this machine."""
 
     def __init__(self, name, dead, elsewhere=False):
         self.holder = self.process = name
@@ -35,9 +37,10 @@ class Actor:
 
 
 class Fate:
-    """When a run ends before its time.
+    """The early end of a run.
 
-    :param stop: None, or {step: number of the write, moment: before | inside | after, how: killed | lost}.
+    :param stop: None, or {step: number of the write, moment: before | inside | after, how: killed |
+        lost}.
     :param call: None, or {number: of the call of a host, moment: before | after | seconds into it}.
     """
 
@@ -47,20 +50,20 @@ class Fate:
         self._gone = None
 
     def write(self, moment):
-        """It writes to the store."""
+        """Write to the store."""
         if moment == "before":
             self.writes += 1
         if self._stop.get("step") == self.writes and self._stop.get("moment", "before") == moment:
-            # A database that is lost stays away for the rest of the run.
+            # A lost database stays away for the rest of the run.
             self._gone = DroverError("The store does not answer.") if self._stop.get("how") == "lost" else Killed()
         if self._gone is not None:
             raise self._gone
 
     def call(self, act, within=None):
-        """It calls a host.
+        """Call a host.
 
-        :param act: a function: what the host does and answers.
-        :param within: a function (seconds): the same, broken off.
+        :param act: a function with the work and the answer of the host.
+        :param within: a function (seconds) with the same work, interrupted.
         """
         if isinstance(self._gone, Killed):
             raise self._gone
@@ -73,7 +76,7 @@ class Fate:
         try:
             answer = act()
         except Exception:
-            # It is killed before it hears of the failure.
+            # The run is killed before it gets the failure.
             if here:
                 self._end()
             raise
@@ -87,7 +90,7 @@ class Fate:
 
 
 class FatedStore:
-    """A store whose writes are steps of a fate."""
+    """A store with writes that are steps of a fate."""
 
     def __init__(self, store, fate):
         self._store, self._fate = store, fate
@@ -112,7 +115,7 @@ class FatedStore:
 
 
 class SimulatedHosts:
-    """conductor.ports.Hosts.
+    """A stand-in for conductor.ports.Hosts.
 
     :param discover: a function (list of hosts) that reads them into the store.
     :param open_moves: see migrating.Module.
@@ -121,10 +124,10 @@ class SimulatedHosts:
     def __init__(self, fleet, store, fate, discover, open_moves):
         self.fleet, self.fate, self._store = fleet, fate, store
         self._discover, self._open_moves = discover, open_moves
-        #: Hosts on which nothing starts; one that loses its power when the first instance has started there; hosts whose connection is
-        #: lost when all has started there.
+        #: Hosts that start nothing; a host that loses its power after its first start of an
+        #: instance; hosts that lose their connection after all starts.
         self.refuse, self.dies, self.lost = (), None, ()
-        #: {host: a function}: what happens, once, when it is read.
+        #: {host: a function}: called once, when the host is read.
         self.meanwhile = {}
 
     def discover(self, host, limit=None):
@@ -136,7 +139,7 @@ class SimulatedHosts:
         return host_answer.Answer(host_answer.LOGIN if there.on and there.answers else host_answer.SILENT)
 
     def at_once(self, questions, limit):
-        """Looks that change nothing are no step at which a run ends."""
+        """Looks that change nothing are no step for the end of a run."""
         answers = {}
         for host, question in questions.items():
             try:
@@ -166,7 +169,7 @@ class SimulatedHosts:
 
 
 class SimulatedHand(Modules):
-    """remote_module.Hand on a simulated host."""
+    """A stand-in for remote_module.Hand on a simulated host."""
 
     def __init__(self, hosts, host, open_moves):
         self.host, self._hosts, self._open_moves = host, hosts, open_moves
@@ -180,7 +183,7 @@ class SimulatedHand(Modules):
             raise Unreachable(self.host, "timed out")
 
     def read(self, module, args):
-        """The result of a module that changes nothing."""
+        """Return the result of a module that changes nothing."""
         if module.startswith("ansible.builtin.") or module == "_boot_info":
             return self._hosts.fate.call(lambda: self._read(module.rpartition(".")[2], args))
         return self._read(module, args)
@@ -190,7 +193,7 @@ class SimulatedHand(Modules):
         return getattr(self, f"_{module.lstrip('_')}")(args)
 
     def act(self, module, args):
-        """A certainty.Answer, as of the module on a real host."""
+        """Return a certainty.Answer, as of the module on a real host."""
         run = getattr(self, f"_{module.rpartition('.')[2].lstrip('_')}")
         try:
             return self._hosts.fate.call(
@@ -202,7 +205,7 @@ class SimulatedHand(Modules):
             return certainty.lost(str(problem))
 
     def _domain_sightings(self, args):
-        """The domains of some uuids that it has."""
+        """Return the domains of the host with these uuids."""
         here = self._fleet.hosts[self.host]
         if not here.libvirt:
             return {"failed": True, "msg": "libvirt does not answer"}
@@ -210,7 +213,8 @@ class SimulatedHand(Modules):
         return {"domains": [{"uuid": uuid, "name": domain.name, "state": domain.state} for uuid, domain in found.items()]}
 
     def _file_users(self, args):
-        """The names of its files, and no user of those of others: each guest has its own."""
+        """Return the names of its files, and no user of other hosts' files: each guest has separate
+        files."""
         self.reach()
         names = [{"path": path, "real_path": path, "shared_id": None, "inode": None, "mount": "/nfs"} for path in args.get("paths") or ()]
         return {"names": names, "users": {}}
@@ -226,19 +230,20 @@ class SimulatedHand(Modules):
         return {"moves": module(start, args.get("follow", ()), wait, until, abort, news_within, args.get("waiting") or ())}
 
     def _stat(self, args):
-        """The module ansible.builtin.stat: the hosts have libvirtd."""
+        """Act as the module ansible.builtin.stat: the hosts have libvirtd."""
         self.reach()
         return {"stat": {"exists": False}}
 
     def _service(self, args):
-        """The module ansible.builtin.service restarts libvirt."""
+        """Act as the module ansible.builtin.service, which restarts libvirt."""
         self.reach()
         here = self._fleet.hosts[self.host]
         here.libvirt = here.mended
         return {"changed": True}
 
     def _host_probe(self, args):
-        """Whether this host gets an answer from one of the others; the disks of what runs anywhere are locked."""
+        """Return if this host reaches one of the others; the disks of all running guests are
+        locked."""
         names = [name for name in args["addresses"] if name in self._fleet.hosts]
         running = [each for host in self._fleet.hosts.values() if host.on for each in host.domains.values() if each.active]
         active = {f"/nfs/{each.name}.qcow2" for each in running}.intersection(args["disks"])
@@ -248,7 +253,7 @@ class SimulatedHand(Modules):
         }
 
     def _domain_restart(self, args):
-        """Starts what is not there yet; ``within``: it is broken off when the first one has been started."""
+        """Start the missing instances; with ``within`` the call ends after the first start."""
         self.reach()
         wanted = args["instances"][:1] if "within" in args else args["instances"]
         answers = [self._restarted(each) for each in wanted]
@@ -277,5 +282,5 @@ class SimulatedHand(Modules):
         return {"boot_id": f"boot {self._fleet.hosts[self.host].boots}"}
 
     def _reboot_info(self, args):
-        """Whether it needs a reboot."""
+        """Return True under ``needed`` if the host needs a reboot."""
         return {"needed": self._fleet.hosts[self.host].sentinel, "message": "a file says so"}

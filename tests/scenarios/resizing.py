@@ -16,12 +16,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.orders imp
 from ansible_collections.drover.compute.tests.scenarios.several import several
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken
 
-#: Seconds that a guest takes to start.
+#: Seconds that the start of a guest takes.
 START = 2.0
 
 
 class Refused(Exception):
-    """A module has failed, and says that it has done nothing; ``left``: whether the domain is there."""
+    """The failure of a module that has done nothing; ``left``: True if the domain exists."""
 
     def __init__(self, message, left):
         super().__init__(message)
@@ -29,38 +29,39 @@ class Refused(Exception):
 
 
 class Instances:
-    """Those commands, for running.Scenario."""
+    """The commands, a part of running.Scenario."""
 
     def _settings(self, **given):
         return ResizeSettings(policy=self.policy, **{"timeout": 30, **given})
 
     def do_resize(self, names, flavor=None, sizes=None, host=None, ending=None, stop=None, call=None, **settings):
-        """Playbook instance_resize."""
+        """Run the playbook instance_resize."""
         with self.run(stop, call) as run:
             size = NewSize(flavor) if flavor else NewSize(sizes=sizes) if sizes else None
             Resize(run, ResizeRequest(list(names), self._settings(**settings), size, ending, host)).run()
 
     def do_migrate(self, names, host=None, cold=False, stop=None, call=None, **settings):
-        """Playbook instance_migrate."""
+        """Run the playbook instance_migrate."""
         with self.run(stop, call) as run:
             wanted = InstanceMigrationRequest(list(names), MoveSettings(MigrationLimits(2)), self._settings(**settings), host, cold)
             InstanceMigrations(run, wanted).run()
 
     def do_undrain(self, host, stop=None, call=None):
-        """Playbook undrain."""
+        """Run the playbook undrain."""
         with self.run(stop, call) as run:
             Undrain(run, UndrainRequest(several(host), MoveSettings(MigrationLimits(2)))).run()
 
     def do_does_not_start(self, names):
-        """Instances that start nowhere from now on."""
+        """Let instances fail to start on every host from now on."""
         self.fleet.broken = set(names)
 
 
 class Modules:
-    """The modules domain, domain_power and domain_order, and what a module foretells, for ports.SimulatedHand."""
+    """The modules domain, domain_power and domain_order, and their predictions, a part of
+    ports.SimulatedHand."""
 
     def foretell(self, module, args):
-        """What a module would do.
+        """Return the prediction of a module.
 
         :raises Unreachable: the host cannot be reached.
         """
@@ -76,7 +77,7 @@ class Modules:
         return {"changed": True, "domain": domain.facts()}
 
     def _domain_order(self, args):
-        """Withdraws orders, and says what is there of domains."""
+        """Withdraw orders, and return the state of domains."""
         self.reach()
         here, found = self._fleet.hosts[self.host], []
         for each in args["domains"]:
@@ -86,7 +87,7 @@ class Modules:
         return {"domains": found}
 
     def _domain(self, args):
-        """Brings a domain to a state and gives it a size; it is not made where it is not."""
+        """Bring a domain to a state and give it a size; a missing domain is not made."""
         self.reach()
         here, changed = self._fleet.hosts[self.host], False
         domain = here.domains.get(args["uuid"])
@@ -118,7 +119,7 @@ class Modules:
         return True
 
     def _domain_power(self, args):
-        """Starts domains."""
+        """Start domains."""
         self.reach()
         here, answers = self._fleet.hosts[self.host], []
         for each in args["domains"]:

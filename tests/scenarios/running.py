@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The commands of a scenario, carried out with the real store, planner and executors on a simulated fleet.
+"""The commands of a scenario, carried out with the real store, planner and executors on a simulated
+fleet.
 
-Each command does what the role or playbook of its name does, one after the other in simulated time.
+Each command has the effect of the role or playbook of its name; they run one after the other in
+simulated time.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from ansible_collections.drover.compute.tests.unit.store.test_claims_spread impo
 class Scenario(Several, Instances, Maintenance):
     """One case of a scenario.
 
-    said: what the commands ended with, one line each that did not simply succeed.
+    said: one line for the end of each command that did not simply succeed.
     """
 
     def __init__(self, url, data, patch):
@@ -51,10 +53,11 @@ class Scenario(Several, Instances, Maintenance):
         self.fleet = Fleet(self.clock, data["hosts"], data["instances"])
         self.policy = Policy.from_mapping({})
         self.said, self.runs, self.dead = [], 0, set()
-        # What a person has moved: {uuid: hosts that have not been read since}.
+        # Instances that a person has moved: {uuid: hosts that have not been read since}.
         self.unseen = {}
         self.groups, self.flavors = data.get("groups", []), data.get("flavors", [])
-        # Providers below those of the hosts, and what instances hold of them: [{name, parent, inventories}], [{instance, provider, amounts}].
+        # Providers below the providers of the hosts, and the amounts that instances hold of them:
+        # [{name, parent, inventories}], [{instance, provider, amounts}].
         self.providers, self.holds = data.get("providers", []), data.get("holds", [])
         patch.setattr(operations, "time", self.clock)
         patch.setattr(store_clock, "time", self.clock)
@@ -87,7 +90,7 @@ class Scenario(Several, Instances, Maintenance):
             self.said.append(f"{word}: {problem}")
         self.check_places()
 
-    # The world goes on by itself, or somebody lays hands on it
+    # Time passes, or a person changes something
 
     def do_wait(self, seconds):
         self.clock.sleep(seconds)
@@ -100,19 +103,19 @@ class Scenario(Several, Instances, Maintenance):
         self.fleet.hosts[host].answers = True
 
     def do_heal(self, dummy):
-        """The network is whole again and every host that is on answers."""
+        """Restore the network; every host that is on answers."""
         self.fleet.cuts.clear()
         for host in self.fleet.hosts.values():
             host.answers = host.libvirt = host.mended = True
 
     def do_destroy(self, name, host):
-        """A person removes one copy of an instance."""
+        """Remove one copy of an instance, as a person does."""
         uuid = fleets.uuid_of(name)
         if len(self.fleet.where(uuid)) > 1:
             self.fleet.hosts[host].domains.pop(uuid, None)
 
     def do_notice(self, host):
-        """A discovery reads a host; where it does not answer, that is noticed."""
+        """Read a host in a discovery; record it if the host does not answer."""
         here = self.fleet.hosts[host]
         if here.on and here.answers:
             self.do_discover([host])
@@ -121,10 +124,10 @@ class Scenario(Several, Instances, Maintenance):
             services.record_unreachable(connection, host, "timed out", self.clock.time())
 
     def do_lose(self, host, of):
-        """A host lives and does not answer, which a discovery notices.
+        """Let a host live without an answer, and discover that.
 
-        :param of: of controller (which does not reach it), others (the other hosts do not), libvirt (it is dead), for good (a restart
-            does not help it).
+        :param of: parts without an answer: controller (the host does not reach it), others (the
+            other hosts do not), libvirt (it is dead), for good (a restart does not help it).
         """
         here = self.fleet.hosts[host]
         here.answers, here.libvirt, here.mended = "controller" not in of, "libvirt" not in of, "for good" not in of
@@ -140,9 +143,9 @@ class Scenario(Several, Instances, Maintenance):
     # Drain
 
     def do_drain(self, hosts, limit=2, stop=None, call=None, actor=None, elsewhere=False, caps=None, patience=600, **request):
-        """Playbook drain.
+        """Run the playbook drain.
 
-        :param hosts: one, or a list.
+        :param hosts: one host, or a list.
         :param caps: {per_destination, overall}: the other limits.
         :param patience: seconds that it waits for other runs.
         :param stop, call: see ports.Fate.
@@ -158,7 +161,7 @@ class Scenario(Several, Instances, Maintenance):
                 raise Violation(f"{self.fleet.most} moves at a time, more than {limit}")
 
     def do_settle(self, host, limit=2, stop=None, call=None, actor=None, elsewhere=False):
-        """The module _migration without moves."""
+        """Run the module _migration without moves."""
         with self.run(stop, call, actor, elsewhere) as run:
             HostMoves(run, host, MoveSettings(MigrationLimits(limit))).carry_out()
 
@@ -167,7 +170,7 @@ class Scenario(Several, Instances, Maintenance):
 
     @contextlib.contextmanager
     def run(self, stop=None, call=None, actor=None, elsewhere=False):
-        """The ports of one run."""
+        """Yield the ports of one run."""
         self.runs += 1
         actor = Actor(actor or f"run {self.runs}", self.dead, elsewhere)
         fate = Fate(stop, call)
@@ -181,7 +184,8 @@ class Scenario(Several, Instances, Maintenance):
             raise
 
     def _open_moves(self):
-        """{(uuid, source, destination)} of moves that the store has; a resize that is not confirmed may move back."""
+        """Return {(uuid, source, destination)} of the store's moves; a resize that is not confirmed
+        may move back."""
         rows = [row for row in self._migrations() if row.status in tables.HOLDING_MIGRATION]
         found = {(row.instance_uuid, row.source, row.destination) for row in rows if row.status in tables.OPEN_MIGRATION}
         return found | {(row.instance_uuid, row.destination, row.source) for row in rows if row.type == RESIZE}
@@ -189,7 +193,8 @@ class Scenario(Several, Instances, Maintenance):
     # Discovery
 
     def discover(self, store, hosts=None):
-        """Read hosts, remove what is stale on them, and read those again. With ``hosts`` None those that answer.
+        """Read hosts, remove their old definitions, and read those hosts again. With ``hosts`` None
+        read the hosts that answer.
 
         :returns: the names of the hosts that answered.
         """
@@ -210,7 +215,7 @@ class Scenario(Several, Instances, Maintenance):
                 for uuid, domain in list(here.items()):
                     if domain.name in found["stale"] and recorded.get(domain.name) != name and not domain.active:
                         del here[uuid]
-            # What is stale on one host is on another, so nothing may be lost by this.
+            # An old definition has its instance on another host, so this must lose nothing.
             self.fleet.check()
             self._record(store, [self.fleet.report(name) for name in read])
         return list(read)
@@ -224,13 +229,14 @@ class Scenario(Several, Instances, Maintenance):
     def do_evacuate(
         self, host, stop=None, call=None, refuse=(), dies=None, lost=(), actor=None, elsewhere=False, driver=True, said="", back=None
     ):
-        """Playbook evacuate.
+        """Run the playbook evacuate.
 
         :param stop, call: see ports.Fate.
         :param refuse, dies, lost: see ports.SimulatedHosts.
-        :param driver: whether the host has a power driver, which tells the truth.
+        :param driver: True if the host has a power driver, which always reports the truth.
         :param said: the words of a person.
-        :param back: while the run reads this other host, its power being off for certain, somebody switches the host on.
+        :param back: name of another host. While the run reads it, with the power of the dead host
+            proven off, a person switches the dead host on.
         """
         with self.run(stop, call, actor, elsewhere) as run:
             run.hosts.refuse, run.hosts.dies, run.hosts.lost = refuse, dies, lost
@@ -242,11 +248,11 @@ class Scenario(Several, Instances, Maintenance):
                 self._fence(run, host, driver)
             if back:
                 run.hosts.meanwhile[back] = lambda: self.do_power_on(host)
-            # Another task, which knows nothing of the one before.
+            # Another task, without knowledge of the earlier one.
             Evacuation(run, wanted).restart()
 
     def _fence(self, run, host, driver):
-        """Role power, tasks fence: the power is cut, and its driver confirms that."""
+        """Run the tasks fence of role power: cut the power; the driver confirms that."""
         if not driver:
             run.leasing.release([host])
             raise DroverError(f"{host} has no power driver")
@@ -256,10 +262,10 @@ class Scenario(Several, Instances, Maintenance):
         with run.store.write() as connection:
             power.finish(connection, event["uuid"], "completed", "off", None, None, self.clock.time())
 
-    # What holds after every command
+    # Conditions after every command
 
     def check_places(self):
-        """Wherever an instance is there is room held for it, and none is held where it neither is nor goes."""
+        """Check that room is held on each host of an instance or of its move, and on no other host."""
         self.fleet.check()
         holdings, migrations = fleets.holdings(self.url), self._migrations()
         for row in migrations:
@@ -291,7 +297,8 @@ class Scenario(Several, Instances, Maintenance):
             return connection.execute(sa.select(tables.migrations).order_by(tables.migrations.c.id)).all()
 
     def journal(self):
-        """The migrations in their order, where every instance is, and what hosts are switched off: lines."""
+        """Return lines: the migrations in their order, the host of every instance, and the hosts
+        that are off."""
         lines = [f"{row.instance_name}: {row.source} -> {row.destination}, {row.type}, {row.status}" for row in self._migrations()]
         recorded = fleets.where(self.url)
         for uuid, name in sorted(self.fleet.names.items(), key=lambda pair: pair[1]):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands of scenarios in which several things go on: moves of several hosts, several runs, and aborts."""
+"""Commands of scenarios with parallel work: moves of several hosts, several runs, and aborts."""
 
 from __future__ import annotations
 
@@ -15,49 +15,50 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 
 
 def several(hosts):
-    """A list of hosts, of which a command may have one."""
+    """Return a list of hosts from a list or one name."""
     return [hosts] if isinstance(hosts, str) else hosts
 
 
 class Several:
-    """Those commands, for running.Scenario."""
+    """The commands, a part of running.Scenario."""
 
     def do_together(self, courses):
-        """Lists of commands that begin at the same time."""
+        """Carry out lists of commands that begin at the same time."""
         together.carry_out(self.clock, [lambda course=course: [self.do(command) for command in course] for course in courses])
 
     def do_disable(self, hosts):
-        """Nothing is to go there."""
+        """Disable hosts as destinations."""
         with self.open_store().write() as connection:
             for host in hosts:
                 host_state.change(connection, host, "disabled", "scenario")
 
     def do_say_most(self, dummy):
-        """Say how many migrations libvirt carried out at a time: from and to each host, of each server group, and in all."""
+        """Report the greatest number of parallel migrations of libvirt: from and to each host, of
+        each server group, and in total."""
         self.said.append("at a time: " + ", ".join(f"{most} {what}" for what, most in sorted(self.fleet.peaks.items())))
 
     def do_refuse(self, refusals):
-        """Hosts that do not take some instances from now on: {name of the instance: names of hosts}."""
+        """Let hosts refuse some instances from now on: {name of the instance: names of hosts}."""
         self.fleet.refusals |= {(name, host) for name, hosts in refusals.items() for host in hosts}
 
     def do_cut(self, hosts):
-        """No network between the first of these hosts and the others."""
+        """Cut the network between the first of these hosts and the others."""
         for other in hosts[1:]:
             self.fleet.cut(hosts[0], other)
 
     def do_ignore_power_button(self, names):
-        """Instances that do not shut down from now on."""
+        """Let instances ignore a shutdown from now on."""
         self.fleet.deaf |= set(names)
 
     def do_arrive(self, name, host):
-        """A person moves an instance to a host, behind the store's back."""
+        """Move an instance to a host as a person does, without the store."""
         uuid, here = fleets.uuid_of(name), self.fleet.hosts[host].domains
         (source,) = self.fleet.where(uuid)
         here[uuid] = self.fleet.hosts[source].domains.pop(uuid)
         self.unseen[uuid] = {source, host}
 
     def do_abort(self, host, of=(), actor=None):
-        """Playbook migration_abort."""
+        """Run the playbook migration_abort."""
         with self.run(None, None, actor) as run:
             outcomes = Abort(run, host, HostMoves(run, host, MoveSettings(MigrationLimits()))).run(list(of))
         for each in outcomes:

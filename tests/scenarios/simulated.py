@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Simulated hypervisors: hosts with domains, power, a network, and what breaks.
+"""Simulated hypervisors: hosts with domains, power, a network, and faults.
 
-Instances have their disks on storage that all hosts see, and a lock manager keeps a disk from being opened twice.
+Instances have their disks on storage that all hosts see, and a lock manager allows only one user of
+a disk.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from dataclasses import dataclass, field
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 POOL = {"name": "nfs", "path": "/nfs", "shared_id": "nfs:a:/x"}
-#: Why a domain is paused: libvirt's VIR_DOMAIN_PAUSED_MIGRATION, and by somebody's wish.
+#: The reason of a paused domain: libvirt's VIR_DOMAIN_PAUSED_MIGRATION, and a person's request.
 INCOMING, WISHED = 2, 1
-#: Seconds that a guest takes to shut down.
+#: Seconds that the shutdown of a guest takes.
 SHUTDOWN = 5.0
 
 
 class Broken(Exception):
-    """A connection is no more, or was never to be had."""
+    """The error of a lost connection, or of one that was never made."""
 
 
 class Violation(BaseException):
-    """What must never happen; no handler of errors may swallow it."""
+    """A state that must never happen; no handler of errors may catch it."""
 
 
 @dataclass
@@ -46,12 +47,12 @@ class Domain:
         return self.state != "shutoff"
 
     def seen(self):
-        """As _migration.state.look() sees it."""
+        """Return the state, as _migration.state.look() sees it."""
         keys = ("name", "state", "reason", "active", "persistent", "job")
         return {key: getattr(self, key) for key in keys}
 
     def facts(self):
-        """As hypervisor_info tells of it."""
+        """Return the facts, as hypervisor_info reports them."""
         disk = {"target": "vda", "device": "disk", "type": "file", "source": f"/nfs/{self.name}.qcow2"}
         more = {
             "state": self.state,
@@ -65,11 +66,13 @@ class Domain:
 
 @dataclass
 class Host:
-    """A hypervisor. ``libvirt``: its libvirt answers; ``mended``: it does again once it is restarted.
+    """A hypervisor. ``libvirt``: True if its libvirt answers; ``mended``: True if it answers after
+    a restart.
 
-    ``records`` are those of its moves, which a reboot clears; ``workers`` those that live, ``turns`` of these
-    those that move or wait for it, ``checks`` those that wait to be checked or are; ``aborts`` the word that was left for
-    them; ``withdrawn`` the migrations that no longer begin. ``sentinel``: a file asks for a reboot; ``boots``: how many there were.
+    ``records`` are the records of its moves, which a reboot removes; ``workers`` the living
+    workers, ``turns`` the workers that move or wait for it, ``checks`` the workers that are checked
+    or wait for it; ``aborts`` the requested aborts; ``withdrawn`` the migrations that no longer
+    begin. ``sentinel``: True if a file requests a reboot; ``boots``: number of reboots.
     """
 
     name: str
@@ -93,8 +96,8 @@ class Host:
 class Fleet:
     """All hosts.
 
-    :param faults: [{of: name of an instance, at: phase, fault: name of one of FAULTS, for: seconds until it is mended}];
-        each happens once, in the middle of the phase.
+    :param faults: [{of: name of an instance, at: phase, fault: name of one of FAULTS, for: seconds
+        until its repair}]; each happens once, in the middle of the phase.
     """
 
     def __init__(self, clock, hosts, instances):
@@ -103,14 +106,14 @@ class Fleet:
         self.jobs = []
         self.cuts = set()
         self.faults = []
-        # Pairs of the names of an instance and a host that does not take it.
+        # Pairs of an instance's name and a host that refuses it.
         self.refusals = set()
-        # Names of instances that do not heed their power button.
+        # Names of instances that ignore their power button.
         self.deaf = set()
         # Names of instances that do not start.
         self.broken = set()
         self.most = 0
-        # How many migrations were carried out at a time, by what they have in common.
+        # The greatest numbers of parallel migrations, by their common property.
         self.peaks = {}
         self.names = {}
         for each in instances:
@@ -119,25 +122,25 @@ class Fleet:
             self.names[uuid] = data["name"]
             self.hosts[each["host"]].domains[uuid] = Domain(**{"state": "running", **data})
 
-    # What can be asked
+    # Queries
 
     def reach(self, one, other):
-        """Whether two hosts reach each other."""
+        """Return True if two hosts reach each other."""
         return self.hosts[one].on and self.hosts[other].on and frozenset((one, other)) not in self.cuts
 
     def look(self, host, uuid, from_host):
-        """_migration.state.look() from another host."""
+        """Return _migration.state.look() from another host."""
         if not self.reach(from_host, host):
             raise Broken(f"Failed to connect to {host}")
         found = self.hosts[host].domains.get(uuid)
         return found.seen() if found is not None else None
 
     def refusal(self, name, host):
-        """Why a host does not take an instance, or None."""
+        """Return the reason why a host refuses an instance, or None."""
         return "the network br9 does not exist at the destination" if (name, host) in self.refusals else None
 
     def shut_down(self, host, uuid, timeout, force=False):
-        """The module domain with state stopped."""
+        """Act as the module domain with state stopped."""
         here = self.hosts[host]
         if not (here.on and here.answers):
             raise Broken(f"Host {host} cannot be reached: timed out.")
@@ -153,15 +156,15 @@ class Fleet:
         return {"changed": True, "domain": domain.facts()}
 
     def where(self, uuid):
-        """{host: Domain}, hosts that are off included."""
+        """Return {host: Domain}, with hosts that are off."""
         return {name: host.domains[uuid] for name, host in self.hosts.items() if uuid in host.domains}
 
     def running(self, uuid):
-        """The hosts where it runs now."""
+        """Return the hosts with the running domain."""
         return [name for name, each in self.where(uuid).items() if each.state == "running" and self.hosts[name].on]
 
     def report(self, host):
-        """A host as discovery reads it."""
+        """Return a host as discovery reads it."""
         here = self.hosts[host]
         if not (here.on and here.answers):
             raise Broken(f"Host {host} cannot be reached: timed out.")
@@ -171,7 +174,7 @@ class Fleet:
         return fleets.host(host, *domains, vcpus=here.vcpus, memory_mb=here.memory_mb, pools=[POOL])
 
     def check(self):
-        """What must hold at every moment."""
+        """Check the conditions of every moment."""
         for uuid, name in self.names.items():
             if len(self.running(uuid)) > 1:
                 raise Violation(f"{name} runs on {' and '.join(self.running(uuid))}")
@@ -179,18 +182,18 @@ class Fleet:
                 raise Violation(f"{name} is nowhere any more")
 
     def under_way(self):
-        """How many move now."""
+        """Return the number of running moves."""
         return sum(worker.moves() for host in self.hosts.values() for worker in host.workers.values())
 
     def count(self):
-        """A migration begins: see how many are under way now."""
+        """Record the number of running moves when a migration begins."""
         ways = [[f"from {job.source}", f"to {job.destination}", "in all"] for job in self.jobs]
         groups = {self.hosts[job.source].domains[job.uuid].group for job in self.jobs} - {None}
         ways += [[f"of {group}"] for group in groups for job in self.jobs if self.hosts[job.source].domains[job.uuid].group == group]
         for what, number in collections.Counter(what for way in ways for what in way).items():
             self.peaks[what] = max(self.peaks.get(what, 0), number)
 
-    # What happens
+    # Events
 
     def happen(self, phase, name, job):
         """Let the faults of a phase of an instance's move happen."""
@@ -202,7 +205,7 @@ class Fleet:
             self.check()
 
     def power_off(self, name):
-        """Everything that ran there has ended."""
+        """Cut the power: every process on the host ends."""
         host = self.hosts[name]
         if not host.on:
             return
@@ -220,17 +223,17 @@ class Fleet:
         self.check()
 
     def power_on(self, name):
-        """Up again, with its definitions shut off."""
+        """Start the host again, with its definitions shut off."""
         self.hosts[name].on = True
 
     def cut(self, one, other):
-        """No network between two hosts."""
+        """Cut the network between two hosts."""
         self.cuts.add(frozenset((one, other)))
         for job in [each for each in self.jobs if {one, other} == {each.source, each.destination}]:
             job.break_off()
 
     def mend(self, one, other):
-        """The network is back."""
+        """Restore the network."""
         self.cuts.discard(frozenset((one, other)))
 
 
@@ -247,7 +250,8 @@ def _worker_killed(fleet, job):
 
 
 def _source_libvirtd(fleet, job):
-    """Restarted: libvirt cancels what has not arrived, and ends what has."""
+    """Restart libvirtd: libvirt cancels a migration before its handover, and completes one after
+    it."""
     if job.phase == "copy":
         job.fail("operation failed: job was cancelled by a restart")
 
@@ -273,7 +277,7 @@ def _source_dies(fleet, job):
     return lambda: fleet.power_on(job.source)
 
 
-#: What may break: {name: function (fleet, job) that returns what mends it, or None}.
+#: Faults: {name: function (fleet, job) that returns the repair, or None}.
 FAULTS = {
     "refused": _refuse,
     "error": _error,

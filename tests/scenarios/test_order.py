@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A command whose steps have another order, or lack one, is noticed: a golden scenario comes to another end."""
+"""A command with a missing step, or with another order of steps, is noticed: a golden scenario has
+another end."""
 
 from __future__ import annotations
 
@@ -32,17 +33,17 @@ from ansible_collections.drover.compute.tests.scenarios.test_scenarios import ( 
 
 
 def without(name):
-    """A step that is left out."""
+    """Return a change that leaves a step out."""
     return name, lambda kept: lambda self, *args, **options: None
 
 
 def without_step(name):
-    """The steps of a rolling maintenance but one."""
+    """Return the steps of a rolling maintenance except one."""
     return rolling, "STEPS", lambda kept: tuple(step for step in kept if step.name != name)
 
 
 def moved(name, before):
-    """The steps of a rolling maintenance, one of them right before another one."""
+    """Return the steps of a rolling maintenance, with one of them moved right before another one."""
 
     def changed(kept):
         (step,) = (each for each in kept if each.name == name)
@@ -53,7 +54,8 @@ def moved(name, before):
     return rolling, "STEPS", changed
 
 
-#: What is changed: name -> (class, method, function of the method that gives another, scenario that tells).
+#: The changes: name -> (class, method, function of the method that returns another, scenario that
+#: notices it).
 CHANGES = {
     "not disabled": (Drain, *without("_set_state"), "drain"),
     "not settled": (StagedMoves, "settle", lambda kept: lambda self, host: [], "drain_killed_at_a_call"),

@@ -1,13 +1,14 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Golden scenarios: a fleet, commands with what breaks in them, and the journal that is expected of them.
+"""Golden scenarios: a fleet, commands with faults in them, and the expected journal.
 
-Each folder has state.yml (hosts, instances), commands.yml and expected.yml. A value "$x" in the commands takes, one
-after the other, each value of x in ``cross``: a case for each combination. ``only`` may leave out combinations.
-The harness checks at every moment and after every command what no scenario may break: no instance is lost, none
-runs twice, no move begins that the store knows nothing of, and room is held where an instance is or goes,
-nowhere else. When DROVER_WRITE_EXPECTED is set, expected.yml is written anew; look at the difference.
+Each folder has state.yml (hosts, instances), commands.yml and expected.yml. A value "$x" in the
+commands takes, one after the other, each value of x in ``cross``: a case for each combination.
+``only`` may leave out combinations. At every moment and after every command the harness checks the
+rules of all scenarios: no instance is lost, none runs twice, no move begins without the store, and
+room is held on the host of an instance or of its move, and on no other host. With
+DROVER_WRITE_EXPECTED in the environment, expected.yml is written again; review the difference.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from ansible_collections.drover.compute.tests.scenarios.running import Scenario
 
 HERE = pathlib.Path(__file__).parent
 WRITE = bool(os.environ.get("DROVER_WRITE_EXPECTED"))
-#: A folder in memory: the store's file is synced at every step.
+#: A folder in memory, because the store's file is synced at every step.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class Indented(yaml.SafeDumper):
-    """As yamllint wants lists to look."""
+    """Lists in yamllint's form."""
 
     def increase_indent(self, flow=False, indentless=False):
         return super().increase_indent(flow, False)
@@ -40,12 +41,12 @@ class Indented(yaml.SafeDumper):
 
 @functools.cache
 def load(path):
-    """A file of YAML; read once."""
+    """Return the content of a file of YAML; it is read once."""
     return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def filled(value, case):
-    """A value of the commands with the parameters of a case."""
+    """Return a value of the commands with the parameters of a case."""
     if isinstance(value, dict):
         return {key: filled(each, case) for key, each in value.items()}
     if isinstance(value, list):
@@ -56,7 +57,7 @@ def filled(value, case):
 
 
 def cases_of(folder):
-    """[(name of the case, commands)] of a scenario."""
+    """Return [(name of the case, commands)] of a scenario."""
     data = load(folder / "commands.yml")
     cross = data.get("cross") or {}
     found = []
@@ -79,20 +80,21 @@ def memory():
 
 @pytest.fixture(scope="session")
 def empty(memory):
-    """The file of an empty store, to be copied."""
+    """Return the file of an empty store, for copies."""
     Store.open(f"sqlite:///{memory}/empty.db").upgrade()
     return memory / "empty.db"
 
 
 @pytest.fixture(scope="session")
 def store(memory):
-    """One engine for all: what SQLAlchemy has compiled is kept with it."""
+    """Return one engine for all, because it keeps SQLAlchemy's compiled statements."""
     return Store.open(f"sqlite:///{memory}/store.db")
 
 
 @pytest.fixture
 def fresh(memory, empty, store, monkeypatch):
-    """A function (folder) that gives the Scenario of a folder, with a store in which its fleet is discovered."""
+    """Return a function (folder) that returns the Scenario of a folder, with a store after a
+    discovery of its fleet."""
     monkeypatch.setattr(Store, "open", lambda url: store)
 
     def make(folder):
@@ -123,7 +125,7 @@ def test_scenario(folder, name, commands, fresh, written):
 
 @functools.cache
 def expected(folder):
-    """{name of a case: lines}."""
+    """Return {name of a case: lines}."""
     return {name: group["journal"] for group in load(folder / "expected.yml") for name in group["cases"]}
 
 
@@ -134,7 +136,8 @@ def test_nothing_is_expected_of_cases_that_are_not_there():
 
 @pytest.fixture(scope="session")
 def written():
-    """{folder: {name of a case: lines}}, written into expected.yml at the end; cases that come to the same share an entry."""
+    """Collect {folder: {name of a case: lines}} and write it into expected.yml at the end; cases
+    with equal lines share an entry."""
     found = {}
     yield found
     for folder, journals in found.items():

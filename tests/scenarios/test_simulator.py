@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The simulator answers as the module _domain_migration does, and what watches over the scenarios sees what is wrong."""
+"""The simulator answers as the module _domain_migration does, and the checks of the scenarios
+notice errors."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ COMPARED = ("status", "source_state", "destination_state")
 
 
 class Simulated:
-    """One instance on kvm1, moved to kvm2 until that has ended."""
+    """Move one instance from kvm1 to kvm2, and wait for the end."""
 
     def __init__(self, state):
         hosts = [{"name": "kvm1"}, {"name": "kvm2"}]
@@ -53,7 +54,7 @@ def broken(*dummy):
 
 
 def really(fleet, state, behave):
-    """What the real worker says on libvirt's test driver."""
+    """Return the real worker's report on libvirt's test driver."""
     if state == "paused":
         fleet.domain().suspend()
     elif state == "shutoff":

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Several runs at the same simulated time: one goes on until it waits, then the next; the same order every time."""
+"""Several runs at the same simulated time: one runs until it waits, then the next; the order is the
+same every time."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import threading
 
 
 class Course:
-    """One of them, on a thread of its own, which moves only while it has the turn."""
+    """One of the runs, in a separate thread, which runs only during its turn."""
 
     def __init__(self, clock, act):
         self._clock, self._act = clock, act
@@ -29,25 +30,26 @@ class Course:
         self._back.release()
 
     def ready(self):
-        """Whether it does not wait any more."""
+        """Return True if it no longer waits."""
         return not self.over and (self._until() or self._clock.is_past(self.end))
 
     def go_on(self):
-        """Give it the turn until it waits or is over."""
+        """Give it the turn until it waits or ends."""
         self._clock.course = self
         self._mine.release()
         self._back.acquire()
         self._clock.course = None
 
     def wait(self, end, until):
-        """Called by itself: give the turn back until a moment, or until something holds."""
+        """Give the turn back until a moment, or until a condition is true; the course itself calls
+        this."""
         self.end, self._until = end, until
         self._back.release()
         self._mine.acquire()
 
 
 def carry_out(clock, acts):
-    """Carry out functions that all begin now; the first problem of one is raised when all are over."""
+    """Carry out functions that all begin now; raise the first problem of one when all have ended."""
     courses = [Course(clock, act) for act in acts]
     while not all(course.over for course in courses):
         ready = [course for course in courses if course.ready()]

@@ -3,14 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Nova's host filters and weighers, answered by drover's engine.
 
-``install()`` puts classes with Nova's names in the place of Nova's. What a test gives them (HostState,
-RequestSpec, configuration, mocked aggregate metadata) is made into a fleet and a request of ours:
-columns as the store's read_columns gives them, of the optional ones only those that our policy says
-it reads for this request; a request by way of the mapping that users write, where it can be written so.
-The answer is that of our filter, or of our weighing of all hosts at once.
+``install()`` replaces Nova's classes by classes with the same names. They turn the input of a test
+(HostState, RequestSpec, configuration, mocked aggregate metadata) into a fleet and a request of
+ours: columns as the store's read_columns returns them, with only the optional columns that our
+policy reads for this request; a request made from the mapping that users write, if a mapping can
+express it. The answer comes from our filter, or from our weighing of all hosts at once.
 
-Nothing of Nova's own filters and weighers is left in use but the handler that calls one filter after the other. ASKED counts the questions
-to our engine, so that a test that never asked it does not count.
+Of Nova's own filters and weighers only the handler that calls one filter after the other is in use.
+ASKED counts the calls of our engine; a test without a call does not count.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ASKED = {"count": 0}
 
 # --- configuration ---------------------------------------------------------
 
-#: Our policy key -> (group, option) of Nova, where they differ.
+#: Our policy key -> (group, option) of Nova, if they differ.
 RENAMED = {
     "metrics_weight_multiplier": ("metrics", "weight_multiplier"),
     "metrics_weight_setting": ("metrics", "weight_setting"),
@@ -77,9 +77,9 @@ def nova_option(key):
 
 
 def policy(names=(), weighers=()):
-    """Return our policy with Nova's configuration of this moment.
+    """Return our policy with Nova's present configuration.
 
-    The lists of Nova's options (name=ratio) go in as they are: reading them is our policy's job.
+    The lists of Nova's options (name=ratio) stay unchanged, because our policy reads them.
     """
     kinds = policies.Catalogue("host_filters").own, policies.Catalogue("weighers").own
     mapping = {"enabled_filters": list(names), "weighers": list(weighers)}
@@ -97,7 +97,8 @@ def policy(names=(), weighers=()):
 
 
 def field(obj, name, default=None):
-    """Return a field of a versioned object, or of whatever a test gives; the default where it is not set."""
+    """Return a field of a versioned object, or of any object of a test; the default if it is not
+    set."""
     if obj is None:
         return default
     if isinstance(obj, dict):
@@ -123,9 +124,9 @@ def properties_of(image):
 
 
 def request(spec, aliases=None):
-    """Make our RequestSpec of a RequestSpec of Nova."""
+    """Return our RequestSpec for a RequestSpec of Nova."""
     flavor, image = field(spec, "flavor"), field(spec, "image")
-    # What a guest that boots from a volume does not need of the host is for the caller of ours to leave out.
+    # A guest that boots from a volume needs no root disk of the host; our caller must leave it out.
     disk = (field(flavor, "ephemeral_gb") or 0) - -(field(flavor, "swap") or 0) // 1024
     disk += 0 if field(spec, "is_bfv", False) else field(flavor, "root_gb") or 0
     mapping = {"name": "request", "vcpus": field(flavor, "vcpus") or 1, "memory_mb": field(flavor, "memory_mb") or 1, "disk_gb": disk}
@@ -133,7 +134,8 @@ def request(spec, aliases=None):
     if flavor is not None:
         extra = dict(field(flavor, "extra_specs") or {})
         if os.environ.get("ADAPTER_IGNORE_MALFORMED"):
-            # Nova passes over amounts that are none, we refuse them: to see what else a test asks.
+            # Nova ignores amounts that are no numbers, and we refuse them: they are left out to
+            # test the rest of the request.
             extra = {key: value for key, value in extra.items() if not key.startswith("resources") or str(value).isdigit()}
         mapping["flavor"] = {"name": field(flavor, "name") or "flavor", "extra_specs": extra}
     if image is not None:
@@ -164,7 +166,7 @@ def request(spec, aliases=None):
     topology = field(spec, "numa_topology")
     asks_cells = topology is not None and len(topology.cells) > 0
     if asks_cells:
-        # What asks for cells in the flavor may be without what asks for CPUs: tests set only parts of it.
+        # A flavor may request cells without CPUs, because tests set only some of the values.
         mapping["vcpus"] = sum(len(field(cell, "cpuset", ())) + len(field(cell, "pcpuset", ())) for cell in topology.cells)
         mapping["memory_mb"] = sum(cell.memory for cell in topology.cells)
     try:
@@ -213,14 +215,15 @@ def guest(topology):
 
 
 class NotApplicable(Exception):
-    """Says why our model has no such thing as a test gives."""
+    """The reason why our model does not have an object of a test."""
 
 
 # --- hosts -----------------------------------------------------------------
 
 
 class States(host_states.HostStates):
-    """HostStates that reads the aggregates of hosts when something looks at them, so that a test may say who must not."""
+    """HostStates that reads the aggregates of hosts on first use, so that a test may forbid the
+    read."""
 
     def __init__(self, columns, read):
         self._read_aggregates = read
@@ -242,7 +245,8 @@ class States(host_states.HostStates):
 
 
 def metadata_of(hosts, key):
-    """Return aggregates as the store has them, of where Nova's filters look: the metadata functions if a test replaces these."""
+    """Return aggregates as the store has them, from the source of Nova's filters: the metadata
+    functions if a test replaces these."""
     found = []
     for host in hosts:
         if key is not None and is_mock(filter_utils.aggregate_values_from_key):
@@ -269,7 +273,7 @@ def is_mock(function):
 def service_of(host, asked):
     service = getattr(host, "service", None)
     disabled = bool(field(service, "disabled", False)) if service else False
-    # As Nova does, a disabled service is not asked about: what it would answer changes nothing.
+    # Nova does not query a disabled service either: its answer would change nothing.
     up = bool(servicegroup.API().service_is_up(service)) if asked and service and not disabled else True
     return disabled, up
 
@@ -284,7 +288,8 @@ def metrics_of(host):
 
 
 def columns_of(hosts, spec, wanted, ask_services=False):
-    """Make columns as the store's read_columns does; ``wanted``: the optional ones that our policy asks for."""
+    """Return columns as the store's read_columns does; ``wanted``: the optional columns that our
+    policy reads."""
     size = len(hosts)
     services = [service_of(host, ask_services) for host in hosts]
     columns = {
@@ -297,7 +302,7 @@ def columns_of(hosts, spec, wanted, ask_services=False):
         "num_instances": [host.num_instances for host in hosts],
         "num_io_ops": [host.num_io_ops for host in hosts],
         "failed_builds": [host.failed_builds for host in hosts],
-        # Nova has one number for what is free, in MiB; here the host's report of it, in GiB.
+        # Nova has one number for the free disk, in MiB; here it is the host's report, in GiB.
         "disk_available_least": [host.free_disk_mb / 1024 for host in hosts],
         "resources": {
             "VCPU": amounts(hosts, lambda host: host.vcpus_total, lambda host: host.vcpus_used, "cpu"),
@@ -340,14 +345,14 @@ def columns_of(hosts, spec, wanted, ask_services=False):
 
 
 def images_of(host):
-    """Return the instances of a host, by the call of Nova that reads their flavors and images."""
+    """Return the instances of a host, from Nova's call that reads their flavors and images."""
     listed = objects.InstanceList(objects=list(host.instances.values()))
     listed.fill_metadata()
     return listed.objects
 
 
 def as_stored(value):
-    """Return structures as JSON text, which the store has."""
+    """Return structures as JSON text, the form of the store."""
     if isinstance(value, str) or value is None:
         return value
     return json.dumps(value)
@@ -369,8 +374,9 @@ def amounts(hosts, total, used, name):
 def members(columns, hosts, spec):
     """Add the instances of hosts and the server group.
 
-    Nova's affinity looks at the hosts of a group, its anti-affinity and the soft policies at its members. A host that
-    only the group names gets a row of its own, and a host of an affinity group a member that is there.
+    Nova's affinity reads the hosts of a group, its anti-affinity and the soft policies read its
+    members. A host that only the group names gets a separate row, and a host of an affinity group
+    gets a member.
     """
     for row, host in enumerate(hosts):
         for key, each in host.instances.items():
@@ -452,7 +458,8 @@ def numa_document(host):
 
 
 def pages_of(cell, memory):
-    """Return the pages of a cell. The made-up instance that holds its memory takes smallest pages, so that less is reserved."""
+    """Return the pages of a cell. The invented instance that holds its memory uses the smallest
+    pages, so less is reserved."""
     smallest = min((page.size_kb for page in cell.mempages), default=0)
     return [
         {
@@ -467,7 +474,7 @@ def pages_of(cell, memory):
 
 
 def devices_of(host):
-    """Return a device for each that a pool counts; pools of mocks have nothing to count."""
+    """Return a device for each that a pool counts; pools of mocks have no count."""
     stats = host.pci_stats
     if stats is None:
         return []
@@ -490,7 +497,7 @@ def devices_of(host):
 
 
 def identity(text):
-    """Return four hexadecimal digits, also for the words that tests have in their place."""
+    """Return four hexadecimal digits, also for words of tests in their place."""
     try:
         return f"{int(str(text), 16):04x}"
     except ValueError:
@@ -499,7 +506,7 @@ def identity(text):
 
 # --- filters ---------------------------------------------------------------
 
-#: Names of our filters -> the metadata key that Nova's asks its function for, or None for all metadata.
+#: Names of our filters -> the metadata key for Nova's function, or None for all metadata.
 KEYS = {
     "AggregateNumInstancesFilter": "max_instances_per_host",
     "AggregateIoOpsFilter": "max_io_ops_per_host",
@@ -517,7 +524,7 @@ def host_passes(name, host, spec):
     states = States(columns, lambda: metadata_of([host], KEYS.get(name)))
     row = states.host.index(host.host)
     answer = bool(filtering.ask_filter(wish.filters[0], states, asked)[row])
-    # To see that a test would notice: run.py --invert.
+    # A check that a test notices errors: run.py --invert.
     return answer != bool(os.environ.get("ADAPTER_INVERT"))
 
 
@@ -553,7 +560,7 @@ def make_filter(module, name):
         try:
             return host_passes(name, host_state, spec_obj)
         except errors.RequestError as problem:
-            # Where Nova fails while it looks at a host, we refuse the request beforehand.
+            # Nova fails while it examines a host; we refuse the request before that.
             if "is no operator" in str(problem):
                 raise KeyError(str(problem)) from problem
             raise
@@ -607,7 +614,7 @@ def make_weigher(module, name):
         return multiplier(name, host_state)
 
     def nothing(self):
-        """Do nothing: the configuration is read again for each question."""
+        """Do nothing: the configuration is read again for each call."""
 
     return type(
         name,

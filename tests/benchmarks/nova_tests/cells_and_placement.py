@@ -1,8 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""More of Nova's functions answered by drover's engine: hosts that a request names, cells and pinned CPUs, PCI
-devices and aliases, traits of images. See adapter.py, which must be installed too.
+"""More of Nova's functions, answered by drover's engine: hosts that a request names, cells and
+pinned CPUs, PCI devices and aliases, traits of images. adapter.py must be installed too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SIZES = {"small": -1, "large": -2, "any": -3}
 
 
 def translated(function):
-    """Turn a refusal of our engine into the exception of Nova that it stands for."""
+    """Turn a refusal of our engine into Nova's exception for it."""
 
     def call(*args, **kw):
         ASKED["count"] += 1
@@ -58,20 +58,21 @@ def properties(image_meta):
             for number, each in enumerate(value):
                 found[f"{name}.{number}"] = ",".join(map(str, sorted(each))) if name == "hw_numa_cpus" else str(each)
         elif name == "traits_required":
-            # As an image of Glance says it.
+            # The form of an image of Glance.
             found.update({"trait:" + each: "required" for each in value})
         else:
             found[name] = value
     return found
 
 
-# --- cells: what flavor and image ask -------------------------------------
+# --- cells: requests of flavor and image ----------------------------------
 
-#: Nova's own, for rows of a table of cases that drover refuses as a whole: the other rows are still ours.
+#: Nova's own function, for a table of cases with one that drover refuses as a whole: the other rows
+#: still use ours.
 NOVAS = {name: getattr(hardware, name) for name in ("numa_get_constraints", "_get_desirable_cpu_topologies")}
 NOVAS_TOPOLOGY = hardware.get_cpu_topology_constraints
 NOVAS_POLICY = hardware.get_cpu_policy_constraint
-#: How often that was.
+#: The number of these calls.
 LENT = {"count": 0}
 
 
@@ -145,7 +146,7 @@ def get_best_cpu_topology(flavor, image_meta, *_more, **_kw):
 
 def get_desirable_cpu_topologies(flavor, image_meta, allow_threads=True, **_kw):
     if not allow_threads:
-        # A guest without threads on any host: only drivers without threads ask for that.
+        # A guest without threads on any host: only drivers without threads need that.
         LENT["count"] += 1
         ours_now, hardware.get_cpu_topology_constraints = hardware.get_cpu_topology_constraints, NOVAS_TOPOLOGY
         try:
@@ -229,7 +230,7 @@ def numa_fit_instance_cell(host_cell, instance_cell, limits=None, cpuset_reserve
 def numa_cell_supports_pagesize_request(host_cell, inst_cell):
     size = field(inst_cell, "pagesize")
     if size not in (-1, -2, -3) and size not in [page.size_kb for page in host_cell.mempages]:
-        # Nova has an exception of its own for this, within a fit that then fails.
+        # Nova has another exception for this, within a fit that then fails.
         fitted = numa_fit_instance_cell(host_cell, inst_cell)
         if fitted is None:
             raise exception.MemoryPageSizeNotSupported(pagesize=size)
@@ -284,7 +285,7 @@ def numa_cells_support_network_metadata(host_topology, chosen_host_cells, networ
 
 
 def pci_request(each):
-    """Make our request for devices; the words of PFs and VFs that Nova keeps in the specs are ours too."""
+    """Return our request for devices; Nova's words for PFs and VFs in the specs are ours too."""
     found = []
     for spec in each.spec:
         if any(key in spec for key in ("resource_class", "traits")):
@@ -308,7 +309,7 @@ def devices_of(stats):
             held = [None] * pool["count"]
         for device in held:
             place += 1
-            # Addresses of tests are often equal, so that each device gets one of its own.
+            # Addresses in tests are often equal, so each device gets a new one.
             address = f"{0x100 + (place >> 8):04x}:{place & 0xFF:02x}:{0:02x}.{0:x}"
             devices.append(
                 {
@@ -319,7 +320,7 @@ def devices_of(stats):
                     "dev_type": pool.get("dev_type", "type-PCI"),
                     "parent_addr": None,
                     "parent_ifname": pool.get("parent_ifname"),
-                    # Nova pools a device as remote managed only if it has one.
+                    # Nova pools a device as remote managed only if it has a serial number.
                     "card_serial_number": "x",
                     "was": device and device.address,
                     "was_parent": device and device.parent_addr,
@@ -334,9 +335,9 @@ def devices_of(stats):
         if each["was_parent"] in by_address:
             each["parent_addr"] = by_address[each["was_parent"]]
         elif each["was_parent"] is not None and each["dev_type"] != "type-PCI":
-            # The physical function is not given away; its virtual ones belong together by this name.
+            # No instance gets the physical function; this name joins its virtual ones.
             each["parent_addr"] = each["was_parent"]
-    # As the store has it: the spec of a physical function would match its virtual ones too.
+    # The form of the store: the spec of a physical function would match its virtual ones too.
     parents = {each["address"]: each["parent_addr"] for each in devices}
     given.sort(key=lambda each: parents[each["address"]] is None)
     return devices, given, known
@@ -402,7 +403,7 @@ def get_alias_from_config():
         plain = []
         for each, spec in zip(written, alias.specs):
             spec = dict(spec)
-            # We read these keys and keep what follows from them; Nova keeps the words.
+            # We read these keys and keep their results; Nova keeps the words.
             for key in ("capability_type", "resource_class", "traits"):
                 if key in each:
                     spec[key] = each[key]
@@ -446,7 +447,7 @@ def get_pci_requests_from_flavor(flavor, affinity_policy=None):
 
 
 def get_filtered_hosts(self, hosts, spec_obj, index=0):
-    """Apply the limits of the request, then the enabled filters, here those of the test."""
+    """Apply the limits of the request, then the enabled filters, here the filters of the test."""
     ASKED["count"] += 1
     hosts = list(hosts)
     enabled = list(self.enabled_filters)
@@ -466,7 +467,7 @@ def get_filtered_hosts(self, hosts, spec_obj, index=0):
 
     asked = adapter.request(spec_obj)
     columns = adapter.columns_of(hosts, spec_obj, ())
-    # In Nova only Placement looks at room; these tests give hosts none.
+    # In Nova only Placement checks room; these tests give hosts none.
     for resource in columns["resources"].values():
         resource["total"] = [2**30] * len(hosts)
     places = {key: number for number, key in enumerate(zip(columns["host"], columns["node"]))}
@@ -508,7 +509,8 @@ def image_filter(name, option):
 
 
 def from_request_spec(cls, request_spec, enable_pinning_translate=True):
-    """Make a ResourceRequest of the amounts, groups and traits of our request. Groups of ports stay Nova's."""
+    """Return a ResourceRequest of the amounts, groups and traits of our request. Groups of ports
+    stay Nova's."""
     ASKED["count"] += 1
     if not enable_pinning_translate:
         raise NotApplicable("the second query for hosts of old releases")
@@ -542,7 +544,7 @@ def from_request_spec(cls, request_spec, enable_pinning_translate=True):
             forbidden_traits=set(group.forbidden),
         )
     specs_given = field(field(request_spec, "flavor"), "extra_specs", {})
-    # Without a policy ours is none, which Placement wants said; Nova says it later.
+    # Without a policy our policy is none, which Placement requires; Nova adds it later.
     found._group_policy = asked.group_policy if "group_policy" in specs_given else None
     found.suffixed_groups_from_flavor = len(asked.groups)
     found.cpu_pinning_requested = "PCPU" in asked.resources

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is known of Nova's tests: patterns of names below nova.tests.unit, with a sentence for each."""
+"""Facts about Nova's tests: patterns of names below nova.tests.unit, with a sentence for each."""
 
 from __future__ import annotations
 
-#: With tests, beside those of host filters and weighers, which are found.
+#: Modules with tests, beside the modules of host filters and weighers, which are found.
 MODULES = (
     "test_weights",
     "scheduler.test_host_filters",
@@ -16,12 +16,13 @@ MODULES = (
     "pci.test_stats",
     "pci.test_request",
 )
-#: Of all tests of Nova 34.
+#: The numbers for all tests of Nova 34.
 NUMBERS = {"applicable": 525, "different on purpose": 12}
 
 _FILTERS, _WEIGHTS = "scheduler.filters.", "scheduler.weights."
 
-#: Tests of what is Nova's own: logs, mocks of its private functions, its objects, its database, other projects.
+#: Tests of Nova's internals: logs, mocks of its private functions, its objects, its database, other
+#: projects.
 NOT_APPLICABLE = {
     _FILTERS + "test_json_filters.*happy_day": "asks for $capabilities.*, which no HostState of Nova 34 has; the test sets it on a fake",
     _FILTERS + "test_numa_topology_filters.*_candidates": "replaces the fit (nova.virt.hardware) by a mock and counts its calls",
@@ -39,7 +40,7 @@ NOT_APPLICABLE = {
     "scheduler.test_utils.*bad_std_resource_class": "a line in the log",
 }
 
-#: Tests that fail, because ours differs on purpose. docs/benchmarks.md names each.
+#: Tests that fail because our result differs on purpose. docs/benchmarks.md names each.
 ON_PURPOSE = {
     "scheduler.test_utils.*request_spec_granular": "resources1:MEMORY_MB=bogus is ignored in Nova; ours refuses the request",
     _FILTERS

@@ -1,17 +1,20 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nova's own unit tests against our engine: host filters, weighers, cells, devices and requests to Placement.
+"""Nova's own unit tests against our engine: host filters, weighers, cells, devices and requests to
+Placement.
 
     .venv-nova/bin/python tests/benchmarks/nova_tests/run.py [--nova] [-v] [MODULE ...]
 
-The tests are read from the installed package nova. bench-nova-tests.sh installs what they need. MODULE is a name below nova.tests.unit, such
-as scheduler.filters.test_affinity_filters; without one all run that known.py counts, and the exit status is that of the comparison with its
-numbers. ``--nova`` runs them with Nova's code, to see that the environment is sound.
+The tests are read from the installed package nova. bench-nova-tests.sh installs their requirements.
+MODULE is a name below nova.tests.unit, such as scheduler.filters.test_affinity_filters; without one
+all tests run that known.py counts, and the exit status is the result of the comparison with its
+numbers. ``--nova`` runs them with Nova's code, to check the environment.
 
-Each test counts once: not applicable (known.py has the reason, or our engine was never asked), passed or failed. Each that may fail is in
-known.py with the reason why ours differs on purpose. With ADAPTER_INVERT=1 each host filter says the opposite and weights are negative, to
-see that the tests would notice.
+Each test counts once: not applicable (known.py has the reason, or our engine was never called),
+passed or failed. known.py has each test that may fail, with the reason why our result differs on
+purpose. With ADAPTER_INVERT=1 each host filter gives the opposite and weights are negative, to
+check that the tests notice it.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ import conftest  # noqa: E402, F401  pylint: disable=unused-import
 os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "1"
 warnings.simplefilter("ignore")
 
-# First: it chooses how Nova runs.
+# This import is first, because it sets the mode of Nova.
 import nova.tests.unit  # noqa: E402, F401  pylint: disable=unused-import
 import nova.tests.unit.scheduler as folder  # noqa: E402
 
@@ -49,7 +52,7 @@ def all_modules():
 
 
 class Result(unittest.TestResult):
-    """The outcome of each test, with how often our engine was asked meanwhile."""
+    """The outcome of each test, with the number of calls of our engine."""
 
     def __init__(self, asked):
         super().__init__()
@@ -85,7 +88,7 @@ def cases(suite):
 
 
 def listed(name, table):
-    """Return the entry of a table whose pattern a name meets; None without one."""
+    """Return the entry of a table with a pattern that matches a name; None without one."""
     return next((value for pattern, value in table.items() if fnmatch.fnmatchcase(name, pattern)), None)
 
 
@@ -108,10 +111,10 @@ def verdict(name, outcome, was_asked, why):
 
 
 def failures(found, are_all):
-    """Return what is wrong, in sentences.
+    """Return the errors, in sentences.
 
     :param found: {name of a test: (outcome, reason)}.
-    :param are_all: whether all tests ran, so that their numbers are known.
+    :param are_all: True if all tests ran, so that their numbers are known.
     """
     wrong = [
         f"{name}: {reason}" for name, (outcome, reason) in found.items() if outcome == FAILED and listed(name, known.ON_PURPOSE) is None
