@@ -200,7 +200,7 @@ class Building:
         """Give back the room of an instance with a build that no run continues.
 
         :returns: sentences on files that stay on the host.
-        :raises DroverError: the instance is built by now, or its host does not show what it has, or
+        :raises DroverError: the instance is built by now, or its host does not show it, or
             the instance is moving.
         """
         with self.store.read() as connection:
@@ -378,7 +378,7 @@ class Building:
             raise DroverError(f"{problem} {proof.sentence}", host=self.host, uncertain=True) from None
 
     def _unsettled(self, name: str, seen: Facts | None, message: str) -> DroverError:
-        """Return the error of a build whose end is not certain."""
+        """Return the error of a build with an uncertain end."""
         title = f"Instance {name} on {self.host}: "
         # The sentence of an earlier look has the same end; do not repeat it.
         cause = message.removeprefix(title).partition(UNSETTLED)[0].strip().rstrip(".")

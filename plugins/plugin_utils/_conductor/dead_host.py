@@ -242,7 +242,7 @@ def sort_out(
     silent: Collection[str] = (),
     closed: Collection[str] = (),
 ) -> tuple[str, Sighting | None, str]:
-    """Decide what to do about one instance of the dead host (rules S8 and S9).
+    """Decide on one instance of the dead host (rules S8 and S9).
 
     :param shown: the other hosts that show it.
     :param migration: its open migration off the dead host.

@@ -366,7 +366,7 @@ class Drain:
     # The moves
 
     def _move(self) -> None:
-        """Move the instances, and plan again for those left, until all have moved or no round is
+        """Move the instances, and plan again for the rest, until all have moved or no round is
         left.
         """
         while True:
@@ -488,7 +488,7 @@ class Drain:
         return [each for each in seen["running"] + seen["shut_off"] if each["uuid"] not in expected]
 
     def _said(self, host: str | None = None) -> list[str]:
-        """Return the messages about a host, each once; with None, those about all hosts."""
+        """Return the messages about a host, each once; with None, all messages."""
         return list(dict.fromkeys(message for about, message in self.messages if host is None or about in (None, host)))
 
     def _set_state(self, state: str, hosts: Sequence[str], shuts_down: Sequence[str] = ()) -> None:

@@ -36,9 +36,9 @@ WAIT = 10
 # 4 s. A longer wait needs fewer calls, and calls take processor time from moving instances. With
 # 1.3 s, moves of 1.4 s on busy processors took a quarter longer than with 4 s.
 NEWS = 3
-# AHEAD: moves that wait at the hypervisor for each move that may run. ENOUGH: open moves for each
-# running one, below which it gets more. A call takes as long as a small move and takes processor
-# time from moves, so fewer calls are better.
+# AHEAD: moves that wait at the hypervisor for each move that may run. ENOUGH: with this number of
+# open moves for each move that may run, or fewer, it gets more. A call takes as long as a small
+# move and takes processor time from moves, so fewer calls are better.
 AHEAD = 3
 ENOUGH = 2
 # The number of answers without a move after which the run gives up that move.
@@ -98,7 +98,7 @@ class Mover:
         # without them.
         self._running: dict[str, MoveOrder] = {}
         self._silent: dict[str, int] = {}
-        # Uuids of the instances whose moves wait at the hypervisor for their turn.
+        # Uuids of instances; their moves wait at the hypervisor for their turn.
         self._ahead: set[str] = set()
         # The limit that keeps a move from its begin, by the uuid of the instance.
         self._blocked: dict[str, migration_limits.Busy] = {}

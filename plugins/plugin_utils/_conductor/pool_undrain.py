@@ -27,7 +27,7 @@ def bring_back(ports: Ports, pool: str, hosts: Sequence[str], check_mode: bool =
         with ports.store.read() as connection:
             drained = set(pool_drains.reasons(connection, drained_pools.places_of(found)))
     else:
-        # A running drain holds the lease, so this waits or fails.
+        # A running drain holds the lease, so the undrain is refused then.
         with ports.leasing.held(names, f"undrain of the storage pool {pool}"), ports.store.write() as connection:
             drained = pool_drains.end(connection, drained_pools.places_of(found))
     messages = []

@@ -479,7 +479,7 @@ def has_arrived(resize: Resize) -> bool:
 
 
 def _has_requested_size(resize: Resize, new: NewSize | None) -> bool:
-    """Return whether an open resize has the requested size; ``new`` None for a cold migration."""
+    """Return True if an open resize has the requested size; ``new`` is None for a cold migration."""
     if new is not None and new.sizes:
         there: Mapping[str, Any] = resize["new"]
         return bool(resize["given"]) and all(there[name] == size for name, size in new.sizes.items())

@@ -248,7 +248,7 @@ class Rolling:
     def _is_due(self, step: Step, record: RollingRecord) -> bool:
         """Return True if a step of a host is due, after the steps before it."""
         if step.name == "after_reboot" and record["stage"] != "after_reboot":
-            # This hook runs only after a reboot. The host then has the boot that the reboot began.
+            # This hook runs only after a reboot. The record then has the id of the boot before it.
             return record["stage"] == "reboot" and bool(record["boot_id"])
         return self._is_ahead(step, record)
 

@@ -292,7 +292,7 @@ def _write_instances(
     old = {node for node, read_at in node_rows.read_at(connection, others).items() if abs(now - read_at) > node_rows.ONE_LOOK}
     result = reconcile(reported, known, seen, set(migrations) | _being_built(reported, known), stale, old)
     leaving = [uuid for uuid, migration in migrations.items() if migration.status in migration_claims.UNDER_WAY]
-    # An unconfirmed resize stays at its place, but its guest may have gone down like any other.
+    # An instance with an unconfirmed resize may have gone down like any other.
     waiting = {
         uuid: (known[uuid].compute_node_id, reported[known[uuid].compute_node_id][uuid])
         for uuid, migration in migrations.items()
