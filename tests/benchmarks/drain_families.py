@@ -3,14 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Seeded families of drain problems through drain.py and the verifier; JSON on standard output.
 
-    drain_families.py [--families churn,full] [--uses 0.97] [--hosts 20,200] [--seeds 3] [--solver-seconds 60]
+    drain_families.py [--families churn,full] [--uses 0.97] [--hosts 20,200] [--seeds 3]
+[--solver-seconds 60]
 
-Each fleet is generated, planned and judged by a process each, two fleets at
-a time; each process has a time limit, so that the whole has one. A fleet that the generator does not make in
-its time is counted under "not_made": most fleets of family full below 95 % do not exist. With
---solver-seconds what was not drained without the solver is planned again with it.
+Separate processes generate, plan and judge each fleet, two fleets at a time; each process has a
+time limit, so the whole run has one. A fleet that the generator does not make in its time counts
+under "not_made": most fleets of family full below 95 % do not exist. With --solver-seconds a fleet
+that was not drained without the solver is planned again with it.
 
-The exit status is 1 when a bar is missed, and "missed" says which.
+The exit status is 1 if a limit is missed, and "missed" names it.
 """
 
 from __future__ import annotations

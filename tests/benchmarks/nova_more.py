@@ -1,13 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The peers' nova_sched.py with cells and with images of the instances on hosts; same options, same output.
+"""The peers' nova_sched.py with cells and with images of the instances on hosts; same options, same
+output.
 
-    PYTHONPATH=tests/peers NOVA/bin/python tests/benchmarks/nova_more.py --fleet FLEET.json --requests REQUESTS.json ...
+    PYTHONPATH=tests/peers NOVA/bin/python tests/benchmarks/nova_more.py --fleet FLEET.json
+--requests REQUESTS.json ...
 
-A host's ``cell`` is a uuid; its ``instance_images`` maps uuids of its instances to image properties; a
-request's ``requested_destination`` may have ``cell`` and ``allow_cross_cell_move``. Replaced is only where Nova
-would read these from a database: CrossCellWeigher and ImagePropertiesWeigher are its own.
+A host's ``cell`` is a uuid; its ``instance_images`` maps uuids of its instances to image
+properties; a request's ``requested_destination`` may have ``cell`` and ``allow_cross_cell_move``.
+The program replaces only Nova's reads of these from a database: CrossCellWeigher and
+ImagePropertiesWeigher are Nova's.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Our fit to NUMA cells, pinned CPUs, pages and PCI devices, over hosts and requests read as JSON; and its time beside Nova's.
+"""Our fit to NUMA cells, CPUs, pages and PCI devices, for JSON input; and its time beside Nova's.
 
     gen_numa_fleet.py 7 | .venv/bin/python tests/benchmarks/numa.py > answers.jsonl
     .venv/bin/python tests/benchmarks/numa.py --time --nova .venv-nova/bin/python
 
-Input and output are those of numa_peer.py, whose head describes them; answers are those of ``numa_peer.py --fresh``. The time is of
-1,000 hosts with two cells of 40 dedicated CPUs each: for each instance, which hosts fit, and what the instance gets on one of them,
-which is taken before the next instance. Nova's part (numa_nova.py) runs in the same call, with the Python of an environment with Nova;
-Both times are of CPU. Nova's is that of its fit alone.
+Input and output have the form of numa_peer.py, and its head describes them; answers have the form
+of ``numa_peer.py --fresh``. The time is measured with 1,000 hosts with two cells of 40 dedicated
+CPUs each: for each instance, the hosts that fit, and the resources of the instance on one of them,
+which are taken before the next instance. Nova's part (numa_nova.py) runs in the same call, with the
+Python of an environment with Nova. Both are CPU times. Nova's time is the time of its fit alone.
 """
 
 from __future__ import annotations

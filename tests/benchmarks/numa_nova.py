@@ -5,9 +5,11 @@
 
     PYTHONPATH=tests/peers NOVA/bin/python tests/benchmarks/numa_nova.py < DOCUMENT
 
-The document has hosts, requests and aliases as numa_peer.py reads them, and ``batches``. Only nova.virt.hardware.numa_fit_instance_to_host
-is timed, in seconds of CPU: once for each instance of a batch and each host. Copies of what it changes are made beforehand, and what the
-chosen host gives is counted afterwards, both off the clock. Prints {"request/batch": [seconds, [names of chosen hosts]]}.
+The document has hosts, requests and aliases as numa_peer.py reads them, and ``batches``. Only
+nova.virt.hardware.numa_fit_instance_to_host is timed, in seconds of CPU: once for each instance of
+a batch and each host. Copies of the objects that it changes are made before, and the resources of
+the chosen host are counted afterwards, both outside the measured time. The program prints
+{"request/batch": [seconds, [names of chosen hosts]]}.
 """
 
 from __future__ import annotations
