@@ -543,7 +543,7 @@ def test_a_copy_that_was_left_when_the_source_lost_its_power_is_taken_over(place
 
 
 def test_b3_a_file_that_is_older_than_the_move_that_left_a_copy_is_not_taken_for_that_copy(place):
-    """Somebody has moved an image of last week to the path of the copy."""
+    """A person has moved an image of last week to the path of the copy."""
     path = qemu_img(place.local / "vm.qcow2")
     place.define(disk(path))
     break_off(place, path)
