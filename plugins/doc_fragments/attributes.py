@@ -10,7 +10,7 @@ from __future__ import annotations
 class ModuleDocFragment:
     """Documentation fragments ``drover.compute.attributes`` and ``drover.compute.attributes.*``."""
 
-    # Every module: override support and details where they are not full.
+    # Every module must override support and details if its support is not full.
     DOCUMENTATION = r"""
 options: {}
 attributes:

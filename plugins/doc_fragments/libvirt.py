@@ -14,7 +14,7 @@ class ModuleDocFragment:
 options:
   uri:
     description:
-      - The libvirt URI of the hypervisor, as seen from where the module runs.
+      - The libvirt URI of the hypervisor, seen from the machine that runs the module.
       - The modules are meant to run on the hypervisor itself, where V(qemu:///system) is right.
       - V(test:///default) is libvirt's own driver for tests, which needs no daemon.
     type: str

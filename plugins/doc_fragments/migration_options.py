@@ -185,7 +185,8 @@ _START = (_MOVE, _OPTIONS.replace("{prefix}", "start[]"))
 
 
 class ModuleDocFragment:
-    """Documentation fragments ``drover.compute.migration_options``; with what else a move has, ``.moves``.
+    """Documentation fragments ``drover.compute.migration_options``; with the further options of a
+    move, ``.moves``.
 
     One for each spec of ansible_border.conducting: ``.limits``, ``.drain``, ``.size``, ``.resize`` and ``.instances``.
     """

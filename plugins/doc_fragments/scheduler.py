@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options of what asks the scheduler."""
+"""Options of plugins that use the scheduler."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ options:
       - name: drover_service_down_time
 """
 
-    # Modules whose answer has lines for people.
+    # Modules with lines for people in their answer.
     SHOW = r"""
 options:
   show:

@@ -27,7 +27,8 @@ def disk_layout(
 
     :param disks: each has size_gb (GiB) and may have image (the path of a file, or the name of an image), image_format, path, pool, source.
     :param base: the path of disks without their own path; -vda.qcow2 and so on is added.
-    :param images: the path of each image by its name, on the host; None in check mode for one that is not there yet.
+    :param images: the path of each image by its name, on the host; None in check mode for an image
+        that does not exist yet.
     :param pools: the storage pools of the host by their names, each with type and path, as of a claim.
     :param uuid: the uuid of the instance, the start of the names of its volumes.
     :returns: for each disk target (such as vda), path (None for a volume), pool and volume (None

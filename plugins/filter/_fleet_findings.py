@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter fleet_findings: what will not work later in a fleet."""
+"""The filter fleet_findings: the findings about a fleet."""
 
 from __future__ import annotations
 

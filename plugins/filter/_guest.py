@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._definitions import
 
 
 def guest(claim: Any, domain_type: Any = None, cpu: Any = None, disks: Any = (), seed: Any = None) -> dict[str, Any]:
-    """Return all that the domain XML of a claimed instance says of its hardware.
+    """Return all hardware settings in the domain XML of a claimed instance.
 
     :param claim: an item of place_claims: name, host, arch, domain_type (the best of the host), vcpus, guest (the keys of its hardware, as in the
         definition, and if it has them extra_specs of its flavor and image_properties), disks, networks; and if it
@@ -25,8 +25,8 @@ def guest(claim: Any, domain_type: Any = None, cpu: Any = None, disks: Any = (),
     :param domain_type, cpu: the variables drover_domain_type and drover_cpu of the host.
     :param disks: the result of the filter disk_layout.
     :param seed: path, or empty.
-    :returns: domain_type, cpu (None, or mode, model and features), and what hardware.hardware(), drives() and devices.with_devices()
-        return.
+    :returns: domain_type, cpu (None, or mode, model and features), and the results of
+        hardware.hardware(), drives() and devices.with_devices().
     :raises AnsibleFilterError: a value is not valid, the sources contradict each other, or the host does not support it.
     """
     claim, of_host = to_plain(claim), {"domain_type": to_plain(domain_type), "cpu": to_plain(cpu)}

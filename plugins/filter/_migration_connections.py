@@ -32,7 +32,9 @@ def migration_connections(hosts: Sequence[str], hostvars: Mapping[str, Any]) -> 
 
 
 def _looks(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what each account of a host found; the second look is left out where Ansible is root."""
+    """Return the results of each account of a host; the second account is left out if Ansible is
+    root.
+    """
     found = [to_plain(variables[name]) for name in ("hypervisor_reach", "hypervisor_root_reach") if name in variables]
     return [each for each in found if "tried" in each]
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter whole_fleet: where a playbook works that needs all hypervisors, whatever --limit says."""
+"""The filter whole_fleet: the hosts of a playbook that needs all hypervisors, with any --limit."""
 
 from __future__ import annotations
 

@@ -169,7 +169,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self.display.warning(sentence)
 
     def _own(self, made: dict[str, Any], there: set[str], real: Any) -> dict[str, Any]:
-        """Remove instances from groups of other members. Of these groups only a parent_group gets child groups."""
+        """Remove instances from groups of other members. In these groups only a parent_group gets
+        child groups.
+        """
         foreign = sorted(name for name in made if name in there or name in real.hosts or name in C.LOCALHOST)
         refused = [name for name in foreign if made[name].hosts]
         if refused:

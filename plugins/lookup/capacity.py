@@ -14,7 +14,7 @@ author:
 description:
   - Counts how many more instances of a flavor, or of a request, fit into the fleet, on each compute node and in total, by the host filters of
     the scheduler and the free capacity. It names the resource class that runs out first.
-  - One provider must have all that one instance takes of a class. Groups of extra specs (C(resources1:)) count as their sum, whatever their traits.
+  - One provider must have the whole amount that one instance takes of a class. Groups of extra specs (C(resources1:)) count as their sum, whatever their traits.
   - It also counts how many fit if the worst host is lost and all its instances are restarted on the others (N+1).
   - It reads and never writes.
 options:
@@ -83,7 +83,7 @@ _raw:
       returned: always
       contains:
         total: {description: "How many more fit then, V(0) if its instances do not fit on the others.", type: int, returned: always}
-        host: {description: The host whose loss leaves the least capacity., type: str, returned: always}
+        host: {description: The host with the loss that leaves the least capacity., type: str, returned: always}
         survives: {description: All its instances fit on the other hosts., type: bool, returned: always}
 """
 

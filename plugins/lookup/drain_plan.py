@@ -75,7 +75,7 @@ _raw:
           (MiB that are copied, the memory of a live move and disks that are on storage of the source only), C(copies_disk_mib) (of these
           the disks), C(copying) (for memory and disks C(what), C(mib), the expected C(rate) in MiB per second, its C(basis) and the number
           of measured C(moves)), C(disks) (each disk that it writes to, with C(target), C(source), C(how) V(shared), V(copied) or
-          V(unknown), C(mib) that are copied, and C(virtual_mib), its size for the guest; null where one is not known),
+          V(unknown), C(mib) that are copied, and C(virtual_mib), its size for the guest; null for an unknown one),
           C(unknown) (the unknown facts about the disks), C(bandwidth_mib) (the limit of the migration),
           C(seconds) (expected), C(converges), C(wave), C(order), C(extra)
           (V(true) for an instance of another host that moves to free capacity), C(for_hosts) (the hosts that it makes room for),

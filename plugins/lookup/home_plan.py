@@ -13,7 +13,7 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - Lists moves that bring instances back to their earlier compute nodes, as far as these have enough free capacity now. Every step keeps
-    host filters and server groups. The plan names the instances that stay where they are, and why.
+    host filters and server groups. The plan names the instances that stay, and the reasons.
   - It reads and never writes or moves anything.
 options:
   _terms:

@@ -35,7 +35,7 @@ options:
         override them.
       - C(image) is the name of an image, with the properties that the store has for it, or a mapping with C(name), C(id), C(disk_format) and
         C(properties).
-      - C(networks) is a list of networks whose interfaces are devices of the host, each with C(physical_network) and C(vnic) (V(direct),
+      - C(networks) is a list of networks with interfaces that are devices of the host, each with C(physical_network) and C(vnic) (V(direct),
         V(macvtap) or V(direct-physical)). Other networks are not named.
       - C(scheduler) is a mapping of keys of O(policy) for this request only.
       - C(count), or C(num_instances) as in Nova, is a number of equal instances, named NAME-1, NAME-2 and so on, with the uuids in C(uuids) if given.

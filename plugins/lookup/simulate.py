@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: simulate
-short_description: Say what changes would do to the fleet
+short_description: Show the effect of changes on the fleet
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
@@ -51,7 +51,7 @@ _raw:
   type: list
   elements: dict
   contains:
-    changes: {description: What came of each change., type: list, elements: dict, returned: always}
+    changes: {description: The result of each change., type: list, elements: dict, returned: always}
     before: {description: The fleet before the changes., type: dict, returned: always}
     after: {description: The fleet after the changes., type: dict, returned: always}
     moves: {description: How many instances a rebalance would move after the changes. Null without such a plan., type: int, returned: always}

@@ -120,7 +120,7 @@ def request(controller: Controller, wish: str, seconds: float) -> bool:
 def _patiently(call: Callable[[], Any], busy_seconds: float, unreached_seconds: float = 0) -> Any:
     """Call, and call again if the controller is busy or cannot be reached.
 
-    :raises Unreached: it cannot be reached all that time.
+    :raises Unreached: it cannot be reached during all that time.
     :raises Uncertain: it is busy, and wants the next request only after the limit.
     """
     begun = time.monotonic()

@@ -56,7 +56,8 @@ def guest_cpu_topology(vcpus: int, extra_specs: Mapping[str, Any], properties: M
     """Choose the CPU topology of a guest: the nearest to the preferred one, then few threads, then
     many sockets.
 
-    :raises InvalidSpecs: as read_cpu_topology(), or no topology within the limits has so many vCPUs.
+    :raises InvalidSpecs: the errors of read_cpu_topology(), or no topology within the limits has so
+        many vCPUs.
     """
     preferred, limits = read_cpu_topology(extra_specs, properties)
     sockets_most, cores_most, threads_most = (min(vcpus, most) for most in limits)

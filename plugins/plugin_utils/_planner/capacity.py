@@ -153,7 +153,7 @@ _RARE = ("extra_specs", "image", "image_name", "image_id", "image_format", "requ
 
 
 def worst_loss(losses: _Losses, counts: IntArray, count_more: Callable[[], IntArray], new: int) -> HostLoss | None:
-    """Find the host whose loss leaves the least capacity; None for an empty fleet.
+    """Find the host with the loss that leaves the least capacity; None for an empty fleet.
 
     The count after the loss of a host has a lower bound: the count of the host itself is lost, and
     each of its instances takes away no more than its size. The hosts are examined from the lowest
@@ -355,7 +355,7 @@ class _Losses:
         found: list[Placed] = []
         orders: list[list[int]] = []
         for _words, order in itertools.islice(packing.orders(packing_state, items), ORDERS):
-            # Instances whose amounts are in proportion have one order.
+            # Instances with proportional amounts have one order.
             if order not in orders:
                 orders.append(order)
         for order in orders:

@@ -67,7 +67,8 @@ class DrainSolver:
     :param units: to be placed.
     :param find_others: returns the candidates that may move to make room; it is called once, if the
         destinations by weight do not suffice.
-    :param complete: whether these are all instances that may move; only then there are proofs.
+    :param complete: whether the others are all instances that may move; only then proofs are
+        possible.
     """
 
     def __init__(

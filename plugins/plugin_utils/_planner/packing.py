@@ -75,7 +75,7 @@ def worst_fit(packing_state: PackingState, item: int, rows: IntArray, weights: F
 
 
 def dot_product(packing_state: PackingState, item: int, rows: IntArray, weights: FloatArray) -> int:
-    """Choose the node whose free capacity has the proportions of the item's need."""
+    """Choose the node with free capacity in the proportions of the item's need."""
     capacity = np.maximum(packing_state.capacity[rows], 1)
     shape = (packing_state.free[rows] / capacity) * (packing_state.need[item] / capacity)
     return int(rows[np.argmax(shape @ weights)])

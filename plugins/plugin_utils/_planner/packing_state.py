@@ -46,7 +46,7 @@ class Rejection(NamedTuple):
 #: the row of a node that does not pass to the reason.
 Rule = tuple[str, BoolArray, Callable[[int], str | None]]
 
-#: Host filters whose rule fits() keeps.
+#: Host filters with rules that fits() also checks.
 KEPT = (CapacityFilter, ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter)
 
 
@@ -412,7 +412,7 @@ class PackingState:
         return (self._group_of[group.name],)
 
     def forbid(self, item: int, node: int) -> None:
-        """Exclude a node for an item, even where its mask allows it."""
+        """Exclude a node for an item, even if its mask allows it."""
         self.bent = True
         kind = self.kind[item]
         keep = self.masks[kind].copy()

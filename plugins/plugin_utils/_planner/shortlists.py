@@ -24,7 +24,7 @@ class Shortlists:
     load, to which items are added: other nodes that get room again are found at the next check
     only.
 
-    :param weights: of the classes, see packing.weights_of().
+    :param weights: the weights of the classes, see packing.weights_of().
     """
 
     def __init__(self, packing_state: PackingState, weights: FloatArray) -> None:

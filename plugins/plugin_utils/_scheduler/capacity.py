@@ -139,8 +139,8 @@ class AggregateLimitFilter(LimitFilter):
 class AggregateCapacityFilter(CapacityFilter):
     """CapacityFilter by the allocation ratio in the metadata of the host's aggregates.
 
-    The least of several values counts; unreadable or none means the ratio of the inventory. As the
-    claim goes by the inventory, a ratio of an aggregate can only lower what a host takes.
+    The least of several values counts; unreadable or none means the ratio of the inventory. The
+    claim uses the inventory, so a ratio of an aggregate can only lower the capacity of a host.
     """
 
     ratio_key = ""

@@ -258,7 +258,7 @@ class HostStates(NodeColumns):
         self._held[key] = allocations
 
     def holding(self, index: int, spec: RequestSpec) -> Allocations:
-        """Return the allocations of an instance on a node where it is."""
+        """Return the allocations of an instance on one of its nodes."""
         return self._taken.get((spec.key, index)) or self._first(index, spec)
 
     def _first(self, index: int, spec: RequestSpec) -> Allocations:

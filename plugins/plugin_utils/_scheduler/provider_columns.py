@@ -114,7 +114,7 @@ class ProviderColumns:
 
         :param kept: a provider with the instance's present allocation, which is kept if the node
             reaches it; -1 for none.
-        :param full: whether a provider without room is chosen if none has room.
+        :param full: whether a provider without room is chosen if no provider has room.
 
         A provider of the node's own tree comes before a shared one. Among own providers the one
         with the least room left is chosen, which keeps room for large amounts; among shared ones

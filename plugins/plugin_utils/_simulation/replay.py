@@ -20,8 +20,8 @@ def replay(store: Store, policy: Policy, service_down_time: int = 0, path: str |
     """Repeat the placement of the instances of the stored decisions.
 
     All these instances are removed from the copy, and are placed again one after the other, in the
-    order of the decisions, on the present fleet. Of several decisions for one instance the last one
-    counts.
+    order of the decisions, on the present fleet. If several decisions concern one instance, the
+    last one counts.
 
     :param policy: the policy for the new decisions.
     :param service_down_time: seconds.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fleet
-short_description: Watch the hypervisors of a fleet and say what happens to hosts and instances
+short_description: Watch the hypervisors of a fleet and report events of hosts and instances
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
@@ -36,7 +36,7 @@ options:
   uri:
     description:
       - The libvirt URI of a host that has none in O(hosts). V({host}) is its name, V({address}) its migration address in the store, or else its name.
-      - Libvirt's options C(command) and C(keyfile) also count where the host is looked at over SSH.
+      - Libvirt's options C(command) and C(keyfile) also count for the probe of a host over SSH.
     type: str
     default: qemu+ssh://root@{address}/system
   silent_seconds:
