@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The allocation candidates of a file of queries over a file of providers, and the time for them.
 
-    python tests/benchmarks/candidates.py --topology TOPOLOGY.json --queries QUERIES.json [--json
-OUT]
+    python tests/benchmarks/candidates.py --topology TOPOLOGY.json --queries QUERIES.json [--json OUT]
         [--store-url URL] [--repeat N]
 
 The files come from the peers' gen_fleet.py; the output has the form of their ``placement_peer.py

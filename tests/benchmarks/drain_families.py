@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Seeded families of drain problems through drain.py and the verifier; JSON on standard output.
 
-    drain_families.py [--families churn,full] [--uses 0.97] [--hosts 20,200] [--seeds 3]
-[--solver-seconds 60]
+    drain_families.py [--families churn,full] [--uses 0.97] [--hosts 20,200] [--seeds 3] [--solver-seconds 60]
 
 Separate processes generate, plan and judge each fleet, two fleets at a time; each process has a
 time limit, so the whole run has one. A fleet that the generator does not make in its time counts

@@ -10,8 +10,7 @@ guest, minus virsh's time with that guest. It contains the reading of the host, 
 checks of the moves by both hypervisors, and the last reading of the host. The program also measures
 a drain of the empty host, for comparison. It prints one JSON document.
 
-Usage: .venv/bin/python tests/benchmarks/drain_lab.py [--instances 8] [--limit 2] [--memory-mb 256]
-[--bandwidth-mib N] [--pairs 3]
+Usage: .venv/bin/python tests/benchmarks/drain_lab.py [--instances 8] [--limit 2] [--memory-mb 256] [--bandwidth-mib N] [--pairs 3]
                                                        [--storage folder|rbd] [--other CHECKOUT]
 
 With ``--storage rbd`` the disks are images in a Ceph cluster of the lab, which counts as a separate

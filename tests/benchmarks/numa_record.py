@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Answers of Nova to many small cases, recorded for tests/unit/numa/test_nova_vectors.py.
 
-    PYTHONPATH=tests/peers NOVA/bin/python tests/benchmarks/numa_record.py <
-tests/peers/numa_vectors.json > tests/unit/numa/nova_vectors.json
+    PYTHONPATH=tests/peers NOVA/bin/python tests/benchmarks/numa_record.py < tests/peers/numa_vectors.json > tests/unit/numa/nova_vectors.json
 
 The input is a list of cases with ``number``, ``host``, ``request`` (in words) and ``document``.
 Nova runs again for each document; parts that are equal in many documents are written once.

@@ -63,7 +63,7 @@ def test_running_paused_and_shut_off_on_shared_storage(fleet):
     after = fleet.settled()
     assert fleet.run(host, "virsh list --all --name").split() == []
     assert {name: state for name, (dummy, state) in after.items()} == {name: state for name, (dummy, state) in where.items()}
-    assert after["web2"] == where["web2"] and after["web1"] == (third, "running")  # the only remaining host
+    assert after["web2"] == where["web2"] and after["web1"] == (third, "running")  # the last host
     assert fleet.service(host) == {"disabled": True, "reason": "new kernel", "maintenance": True, "forced_down": False, "last_error": None}
     for name in ("running", "paused", "cold", "web1"):
         assert re.search(rf"^{name}: {host} -> kvm\d, \w+ there after [\d.]+ s \[\d of 4[],]", done.stdout, re.M)

@@ -83,6 +83,6 @@ def test_killed_and_run_again(fleet, moment, kill):
     # No instance was moved twice.
     moved = fleet.query("SELECT instance_name, count(*) FROM migrations WHERE status = 'completed' GROUP BY instance_name ORDER BY 1")
     assert sorted(map(tuple, moved)) == [("cold", 1), ("quick", 1), ("slow", 1)]
-    if moment is one_has_arrived:  # the state before is restored, although two runs have disabled the host
+    if moment is one_has_arrived:  # restored, although two runs have disabled it
         fleet.playbook("undrain", "-e", "drover_host=kvm1")
         assert not fleet.service("kvm1")["disabled"]

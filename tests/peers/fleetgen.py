@@ -209,7 +209,7 @@ class Fleet:
                     x["requires"] = [self.rng.choice(t)]
 
     def seed_drained(self, n, big_first=False):
-        """move n random VMs from the others onto the drained host"""
+        """Move n random VMs from the others onto the drained host."""
         r, d = self.rng, self.d
         cand = [v for v, x in enumerate(self.vms) if x["host"] not in (None, d)]
         r.shuffle(cand)

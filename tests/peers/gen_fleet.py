@@ -295,7 +295,7 @@ def _random_allocations(topo, rng, count):
 
 
 def perfload(n):
-    """What placeload 0.3.0 creates: n flat providers, all alike."""
+    """The topology that placeload 0.3.0 creates: n flat providers, all alike."""
     inventories = {"MEMORY_MB": inv(8192, min_unit=128), "DISK_GB": inv(8192, min_unit=5), "VCPU": inv(32, max_unit=16)}
     return {
         "allocations": [],
@@ -323,7 +323,7 @@ def perfload_nested(n):
 
 
 def fleet_aggregates(fleet):
-    """name -> {'metadata', 'hosts'}; a zone is an aggregate of its own."""
+    """name -> {'metadata', 'hosts'}; a zone is a separate aggregate."""
     out = {}
     for h in fleet["hosts"]:
         found = list(h.get("aggregates") or [])

@@ -210,7 +210,7 @@ def host(rng, number):
         "ram_allocation_ratio": rng.choice([1.0, 1.0, 1.5]),
         "pci": devices(rng, max(1, len(made))) if rng.random() < 0.85 else [],
     }
-    # Nova cannot count what is in use of a cell that tells nothing of pages.
+    # Nova cannot count the use of a cell without figures of pages.
     count = rng.choice([0, 0, 1, 2, 3, 5]) if dice.pages != "none" else 0
     found["instances"] = [request(rng, f"old{each}", (cores * threads, gib), plain=True) for each in range(count)]
     return found
@@ -263,7 +263,7 @@ def request(rng, name, size, plain=False):
         if rng.random() < 0.15:
             specs["hw:pci_numa_affinity_policy"] = rng.choice(["required", "preferred", "legacy", "socket"])
     if not plain and rng.random() < 0.04:
-        # One that contradicts itself.
+        # A request that contradicts itself.
         rng.choice(
             [
                 lambda: specs.update({"hw:numa_nodes": "3"}),

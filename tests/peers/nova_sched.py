@@ -6,11 +6,11 @@
   nova_sched.py --fleet fleet.json --requests req.json -o out.json \\
       [--mode none|capacity|placement] [--filters A,B] [--set GROUP.OPT=VALUE]
 
-What is Nova's own code: HostState, HostManager (building host states from
+Nova's own code: HostState, HostManager (building host states from
 ComputeNode, Service and Aggregate objects, filtering, weighing), every
 filter and weigher, RequestSpec, the request pre-filters, and
 SchedulerManager.select_destinations with its consume, claim and alternates
-logic. What is replaced: only where those objects come from (JSON, not a
+logic. Replaced are only the source of those objects (JSON, not a
 database or RPC), the notifier, and - by mode - Placement:
 
   none       no Placement at all. Nova then checks NO capacity: since Train
@@ -245,7 +245,7 @@ class PeerHostManager(host_manager.HostManager):
         for f in self.enabled_filters:
             self._count(f)
         if stable:
-            # Nova's order is that of a directory listing, and adding
+            # Nova's order comes from a directory listing, and adding
             # floats in another order can change the last bit of a weight.
             self.weighers.sort(key=lambda w: type(w).__name__)
 

@@ -10,13 +10,13 @@
 
 Needs an environment with nova (``pip install nova``; seen with 34.0.0 on Python 3.11).
 
-What is Nova's own code: the instance topology (hardware.numa_get_constraints), the fit
+Nova's own code: the instance topology (hardware.numa_get_constraints), the fit
 (hardware.numa_fit_instance_to_host), the use (hardware.numa_usage_from_instance_numa), the
 PCI pools and their filters (pci.stats.PciDeviceStats), aliases and device specs, the
 translation into resource classes and traits (scheduler.utils.ResourceRequest) and, with
 --xml, the guest's NUMA elements (LibvirtDriver._get_guest_numa_config and
-_get_guest_memory_backing_config). What is ours: reading, calling in the order in which the
-two host filters and then the claim of the compute host call, and printing.
+_get_guest_memory_backing_config). Our code: reading, calling in the order of the
+two host filters and then of the claim of the compute host, and printing.
 
 Input, one JSON document on stdin:
 
@@ -200,7 +200,7 @@ class Request:
             # The object refuses what the API's schema would have refused.
             self.image = image_object(data)
             self.topology = hardware.numa_get_constraints(self.flavor, self.image)
-            # What else the API looks at before anything is scheduled.
+            # The other checks of the API before the scheduler.
             hardware.get_cpu_topology_constraints(self.flavor, self.image)
             policy = hardware.get_pci_numa_policy_constraint(self.flavor, self.image)
             found = pci_request.get_pci_requests_from_flavor(self.flavor, affinity_policy=policy)
@@ -277,7 +277,7 @@ class Host:
         )
 
     def answer(self, request, keep=False):
-        """What both host filters and then the claim say."""
+        """The answer of both host filters and then of the claim."""
         found = {"fits": False, "why": None, "numa": request.topology is not None, "cells": [], "pci": []}
         asked = request.pci.requests
         # PciPassthroughFilter does not look at cells.
@@ -336,7 +336,7 @@ class Host:
 
 
 def in_order(topology, wanted, asked, stats):
-    """The host's cells in the order in which Nova tries them: what is asked for last counts most."""
+    """The host's cells in the order of Nova's search: the last key of a sort counts most."""
     cells = list(topology.cells)
     if len(cells) == len(wanted):
         return cells
@@ -486,5 +486,5 @@ if __name__ == "__main__":
     try:
         main()
     except BrokenPipeError:
-        # Whoever reads has enough; without this Python complains once more at exit.
+        # The reader has closed the pipe; without this Python reports that again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -19,7 +19,7 @@ with --bulk straight into the tables, for large fleets.
 
 Claims: a JSON list of {"query": QS, "pick": index, "consumer": uuid} - claim
 the pick-th normalised candidate - or {"consumer": uuid, "body": {...}} for a
-literal PUT body, in which provider names may stand for uuids.
+literal PUT body; provider names may stand for uuids there.
 """
 
 import argparse
@@ -547,7 +547,7 @@ def _claim_worker(index, a, uuids, barrier, queue):
 
 
 def over_capacity():
-    """Inventories whose use exceeds what they offer: should be none."""
+    """Inventories with more use than capacity: there should be none."""
     import sqlalchemy as sa
     from placement import db_api
     from placement.db.sqlalchemy import models as m

@@ -7,7 +7,7 @@
 
 A plan is {"status": "ok" | "partial" | "infeasible" | "timeout", "moves": [{"vm", "from", "to", "wave"?}, ...]}.
 Moves run in the order given. Moves that carry the same consecutive "wave" run at the same time: every
-destination is reserved before any source is released. A move without "wave" is a wave of its own.
+destination is reserved before any source is released. A move without "wave" is a separate wave.
 Checked after each wave starts (not only at the end): CPU, memory and disk of every destination,
 anti-affinity groups, traits, pinned VMs, no move onto a drained or non-up host, "from" is where the VM is.
 "ok" is valid only when every drained host is empty; "partial" must be executable; "infeasible" is judged

@@ -78,7 +78,7 @@ def _unprivileged():
 
 
 def _open_to_others(folder: str) -> bool:
-    """Return True if another user can read every folder down to ``folder``."""
+    """Return True if another user can enter every folder down to ``folder``."""
     path = pathlib.Path(folder).resolve()
     return all(part.stat().st_mode & 0o001 for part in (path, *path.parents))
 
