@@ -1,9 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare instances with their definitions, and align them: one run of
-conductor.alignment.Alignment.
-"""
+"""Compare instances with their definitions, and align them: one conductor.alignment.Alignment."""
 
 from __future__ import annotations
 

@@ -113,9 +113,7 @@ class ActionModule(DroverAction):
         return result
 
     def _release_builds(self, store: Store, checked: Iterable[Mapping[str, Any]]) -> list[str]:
-        """Give back the claims of definitions that left the file before a build, after the end of
-        their run.
-        """
+        """Give back claims of definitions that left the file before a build, if their run ended."""
         names = {orders.definition_of(item.get("project"), name) for item in checked for name in check.names_of(item)}
         with store.read() as connection:
             left = [each for each in decisions.unbuilt(connection, claims.PURPOSE) if each["definition"] not in names]
@@ -195,9 +193,7 @@ class ActionModule(DroverAction):
 
 
 def _pools_of_hosts(connection: Connection) -> tuple[set[str], dict[str, list[str]]]:
-    """Return the names of the pools that were running on a host, and the hosts of each other pool
-    in drover_storage_pools.
-    """
+    """Return the pools that a host has had running, and the hosts of all pools by name."""
     known: dict[str, str] = {}
     lacking: dict[str, list[str]] = {}
     for node in pool_domains.nodes(connection):
@@ -211,9 +207,7 @@ def _pools_of_hosts(connection: Connection) -> tuple[set[str], dict[str, list[st
 
 
 def _is_of(definition: Mapping[str, Any], instance: Mapping[str, Any]) -> bool:
-    """Return True if a definition belongs to an instance, by its uuid, or by its name without a
-    uuid.
-    """
+    """Return True if a definition belongs to an instance, by its uuid or else by its name."""
     if definition.get("uuid"):
         return str(definition["uuid"]).lower() == instance.get("uuid")
     return definition["name"] == instance.get("name")

@@ -45,9 +45,7 @@ class ActionModule(DroverAction):
             time.sleep(PAUSE)
 
     def _once(self, args: dict[str, Any], task_vars: Mapping[str, Any], is_last: bool) -> Mapping[str, Any] | None:
-        """Run the module. Return None to try again: the host is silent or has its old boot, and
-        time is left.
-        """
+        """Run the module. Return None to try again, if the host is silent or has its old boot."""
         try:
             found = self.hand(args, task_vars).task(args["module"], args["arguments"])
             if not args["unlike"] or found.get("failed") or found.get("boot_id") != args["unlike"]:

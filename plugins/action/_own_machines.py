@@ -1,9 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Return the controller and the server of the store if they are in this fleet; refuse to cut their
-power.
-"""
+"""Return the controller and the server of the store in this fleet; refuse to cut their power."""
 
 from __future__ import annotations
 

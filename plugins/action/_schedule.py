@@ -65,9 +65,7 @@ class ActionModule(ConductorAction):
         hosts: Collection[str] = (),
         plugs: Mapping[str, Collection[str]] | None = None,
     ) -> tuple[list[str], dict[str, dict[str, str]]]:
-        """Check that no host has a new instance already; return hosts without an answer, see
-        Starting.refuse_namesakes().
-        """
+        """Check that no host has a new instance already, see Starting.refuse_namesakes()."""
         names = {str(each["name"]): each.get("uuid") for each in requests if each.get("name")}
         silent, lacking = proofs.refuse_namesakes(names, plugs, hosts)
         if silent:
@@ -77,8 +75,7 @@ class ActionModule(ConductorAction):
     def _look(
         self, proofs: Starting, requests: Sequence[Mapping[str, Any]], args: dict[str, Any], task_vars: Mapping[str, Any]
     ) -> tuple[Sequence[Mapping[str, Any]], float | None]:
-        """Check that no host has a new instance already, and find the hosts that can build each
-        one.
+        """Check that no host has a new instance already, and find hosts that can build each.
 
         :returns: the requests, without hosts that lack a network or a kind of guest; and the time
             of the look.

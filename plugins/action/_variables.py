@@ -1,9 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Refuse variables that the playbook does not read, and unknown hypervisors, before anything is
-done.
-"""
+"""Refuse variables that the playbook does not read, and unknown hypervisors."""
 
 from __future__ import annotations
 
@@ -44,8 +42,9 @@ class ActionModule(DroverAction):
         return {"playbook": args["playbook"]}
 
     def _no_host(self, playbook: str, task_vars: Mapping[str, Any]) -> str | None:
-        """Return a sentence if the variable of the hypervisors names no host of the inventory; else
-        None.
+        """Return a sentence if the variable of the hypervisors names no host of the inventory.
+
+        Return None otherwise.
         """
         if HYPERVISORS not in task_vars or not foreign_variables.reads(playbook, HYPERVISORS):
             return None

@@ -253,8 +253,7 @@ class ActionModule(DroverAction):
     def _without_stale(
         self, host: str, facts: list[dict[str, Any]], args: dict[str, Any], task_vars: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
-        """Remove the definitions of instances that were evacuated from this host while it was dead,
-        before anything starts them.
+        """Remove old definitions of evacuated instances on this host, before anything starts them.
 
         It removes only definitions that are off, and only if another host shows the instance right
         now. Otherwise the definition may be the only one: a person may have moved the instance
@@ -290,8 +289,9 @@ class ActionModule(DroverAction):
         return kept
 
     def _shown_elsewhere(self, host: str, seen: Mapping[str, Iterable[tuple[str, str]]], task_vars: Mapping[str, Any]) -> set[str]:
-        """Return the evacuated instances that another host shows now, and show a line for each old
-        definition that is kept.
+        """Return the evacuated instances that another host shows now.
+
+        Show a line for each old definition that is kept.
 
         Look at the new host of an instance, and at each other host that showed the instance in its
         last discovery, because a person may have moved it there. On such a third host only a
@@ -332,9 +332,7 @@ class ActionModule(DroverAction):
         return shown
 
     def _forget(self, uri: str, uuids: list[str], task_vars: Mapping[str, Any]) -> dict[str, str]:
-        """Return the definitions that are gone: dict uuid -> words for the things that were removed
-        with it.
-        """
+        """Return the definitions that are gone: dict uuid -> words for things that went with it."""
         given = {"uri": uri, "forget": uuids}
         answer = starting.order(self.hand(self._store_args, task_vars), self.target(task_vars), "_domain_restart", given)
         if answer.outcome != certainty.DONE:
@@ -362,8 +360,9 @@ class ActionModule(DroverAction):
         return {**found, "uri": uri} if isinstance(found, dict) else found
 
     def _peers(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return hypervisors of the inventory, each with host and uri. The last discovery recorded
-        that URI.
+        """Return hypervisors of the inventory, each with host and uri.
+
+        The last discovery recorded that URI.
 
         A host that was never discovered has the default URI. It has none if the host of this task
         has another URI than the default, because then that host may have another one too. The

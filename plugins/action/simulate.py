@@ -72,9 +72,7 @@ class ActionModule(DroverAction):
 
 
 def _of_text(given: Any) -> Any:
-    """Return the changes. A person may have given them as YAML in a text, for example in a survey
-    of AWX.
-    """
+    """Return the changes, also from YAML in a text, for example from a survey of AWX."""
     if not isinstance(given, str):
         return given
     try:

@@ -88,9 +88,7 @@ class DroverAction(ActionBase):
         return Store.open(url, self._task.check_mode, run_identity.of_task(load_extra_vars(self._loader), self._reason(args, task_vars)))
 
     def _reason(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> str:
-        """Return the reason of the run: the option ``reason``, else the variable drover_reason,
-        else empty.
-        """
+        """Return the reason of the run, from the option ``reason`` or drover_reason; else empty."""
         given = args.get("reason")
         if given is None:
             given = options.from_variable("reason", self.variables(task_vars), self._templar)
@@ -146,9 +144,7 @@ class DroverAction(ActionBase):
         return args
 
     def _typed(self, message: str, task_vars: Mapping[str, Any]) -> str:
-        """Return a sentence with the variables of the options in a message, if a playbook sets
-        them.
-        """
+        """Return a sentence with the variables behind the options of a message, or an empty text."""
         named = [f"{variable} (option {option})" for option, variable in self.TYPED.items() if re.search(rf"\b{option}\b", message)]
         return (
             f"{'' if message.endswith('.') else '.'} Set {' or '.join(named)}."
@@ -157,9 +153,7 @@ class DroverAction(ActionBase):
         )
 
     def _with_variables(self, message: str, given: Mapping[str, Any], task_vars: Mapping[str, Any]) -> str:
-        """Replace an option in a message by the variable that a role sets it from, because a person
-        typed that.
-        """
+        """Replace an option in a message by its variable, because a person typed the variable."""
         pairs = [each for each in self.VARIABLES if not isinstance(each, str)]
         variables = {option: f"{known_variables.PREFIX}{variable}" for option, variable in pairs}
         for option, value in given.items():

@@ -83,9 +83,7 @@ def _begin(question: Callable[[], Any]) -> tuple[int, int]:
 
 
 def _work(question: Callable[[], Any], descriptor: int) -> NoReturn:
-    """Answer the question in the new process, and end the process without the cleanup of its
-    parent.
-    """
+    """Answer the question in the new process, and end it without the cleanup of its parent."""
     try:
         # Only the process of the calling task handles its alarm.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

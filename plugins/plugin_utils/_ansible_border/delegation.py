@@ -116,8 +116,9 @@ class Delegation:
 
     @contextlib.contextmanager
     def _alarm(self) -> Iterator[None]:
-        """Note the alarm of the calling task. It rings once, and the executor of the delegated task
-        catches it.
+        """Note the alarm of the calling task.
+
+        It rings once, and the executor of the delegated task catches it.
         """
         before = signal.getsignal(signal.SIGALRM)
         if not callable(before):
@@ -162,9 +163,7 @@ class Delegation:
 
 
 def _untested(version: str) -> str | None:
-    """Return a warning about a version of ansible-core that is newer than all tested versions, or
-    None.
-    """
+    """Return a warning about an ansible-core that is newer than all tested versions, or None."""
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None or (int(found[1]), int(found[2])) <= NEWEST_TESTED:
         return None
@@ -176,8 +175,7 @@ def _untested(version: str) -> str | None:
 
 
 def _connection_of(action: Any) -> Any:
-    """Return the connection keyword for delegated tasks: the keyword of the playbook of the calling
-    task.
+    """Return the connection keyword for delegated tasks, from the playbook of the calling task.
 
     From ansible-core 2.21 on, TaskExecutor replaces the keyword of the calling task by its actual
     connection. For nearly all callers this is ``local``, and a copy of the task would run on the

@@ -30,8 +30,7 @@ def reads(playbook: str, name: str) -> bool:
 
 
 def of_others(playbook: str, typed: Collection[str], variables: Collection[str]) -> list[str]:
-    """Return the typed variables of other playbooks, and the variables of TARGETS that are set
-    anywhere.
+    """Return typed variables of other playbooks, and set variables of TARGETS from any place.
 
     :param typed: the variables of the command line.
     :param variables: all variables of the task.
@@ -41,8 +40,9 @@ def of_others(playbook: str, typed: Collection[str], variables: Collection[str])
 
 
 def without_prefix(playbook: str, typed: Iterable[str]) -> list[str]:
-    """Return a warning for each typed name without the prefix, such as force; it may be the user's
-    own.
+    """Return a warning for each typed name without the prefix, such as force.
+
+    It may be the user's own.
     """
     found = []
     for name in sorted(typed):

@@ -49,8 +49,9 @@ def choose(instances: Collection[Mapping[str, Any]], taken: Collection[str]) -> 
 
 
 def is_address(addresses: Sequence[str]) -> bool:
-    """Return True if the first of a host's reported addresses is valid; SSH would interpret any
-    other text.
+    """Return True if the first of a host's reported addresses is valid.
+
+    SSH would interpret any other text.
     """
     try:
         return bool(addresses) and ipaddress.ip_address(addresses[0]) is not None

@@ -53,8 +53,9 @@ class Actor:
 
 
 def has_ended(holder: str) -> bool:
-    """Return True if the run of a holder was on this machine and has ended; False also if it is not
-    known.
+    """Return True if the run of a holder was on this machine and has ended.
+
+    Return False also if it is not known.
 
     :param holder: the holder as the store shows it.
     """

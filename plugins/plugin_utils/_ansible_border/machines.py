@@ -61,8 +61,7 @@ class Machines:
         return _machine.refusal(expected, machine, "") if _machine.judge(expected, machine) == _machine.OTHER else None
 
     def why_not_switched(self, host: str, uuids: Collection[str], own: str) -> str | None:
-        """Return why a power driver does not belong to a host, see identity.refusal(); None if it
-        does.
+        """Return why a power driver does not belong to a host, or None; see identity.refusal().
 
         :param uuids: the forms of the uuid of the machine that the driver switches; empty if it
             reports none.

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 
 def ring(hosts: list[str], of: str, most: int) -> list[str]:
-    """Return the hosts after one in the ring of all. So each host is equally often destination and
-    source.
+    """Return the hosts after one in the ring of all.
+
+    So each host is equally often destination and source.
 
     :param of: the host; it is left out.
     :param most: the maximum number of hosts; 0 for all.

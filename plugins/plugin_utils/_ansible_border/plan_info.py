@@ -1,8 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The base class of the actions that plan, schedule or count from the present store. They write
-nothing.
+"""The base class of the actions that plan, schedule or count from the present store.
+
+They write nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Paths on the controller from a survey of AWX: a user of a job must not read or run any file of
-its container.
+"""Paths on the controller from a survey of AWX.
+
+A user of a job must not read or run any file of its container.
 """
 
 from __future__ import annotations

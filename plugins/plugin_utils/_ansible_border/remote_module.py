@@ -65,8 +65,9 @@ class Hand:
         return self._run(module, args)
 
     def task(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Run a module for a task of a play. The play decides by the result; the rest is as in
-        read().
+        """Run a module for a task of a play.
+
+        The play decides by the result; the rest is as in read().
         """
         return self._run(module, args)
 
@@ -122,8 +123,7 @@ class Hand:
         return self._of_this_host(plain_result(result))
 
     def _see_that_it_is_the_host(self, module: str) -> None:
-        """Compare the machine by a module of this collection, before a module of Ansible, which
-        compares none.
+        """Compare the machine by a module of this collection, before a module of Ansible runs.
 
         :raises NotThisHost: it is another machine.
         """

@@ -1,9 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The run of a task, for the records of changes: user, controller, command, reason, and the job of
-AWX.
-"""
+"""The run of a task, for the records: user, controller, command, reason, and the job of AWX."""
 
 from __future__ import annotations
 
@@ -96,8 +94,9 @@ def job_of(extra_vars: Mapping[str, Any]) -> dict[str, str]:
 
 
 def command(extra_vars: Mapping[str, Any]) -> str:
-    """Return the command without possible secrets: values of variables that are not in SHOWN, and
-    arguments of a module.
+    """Return the command without possible secrets.
+
+    These are arguments of a module, and values of variables that are not in SHOWN.
     """
     given = context.CLIARGS
     if given.get("module_name"):

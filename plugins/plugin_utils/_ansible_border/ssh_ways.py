@@ -36,8 +36,9 @@ _PREPARED = "_drover_way"
 
 
 def prepare(connection: Any, probe: bool = False) -> None:
-    """Set the arguments of a connection before its first use. Only connections of Ansible's SSH
-    change.
+    """Set the arguments of a connection before its first use.
+
+    Only connections of Ansible's SSH change.
 
     :param probe: True for a call that only finds out if the host answers.
     """

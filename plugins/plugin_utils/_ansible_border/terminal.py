@@ -35,15 +35,14 @@ WIDTH = _width()
 
 
 def _is_data(callback: str) -> bool:
-    """Return True if a callback writes one document for programs, such as ansible.posix.json and
-    ansible.posix.jsonl.
-    """
+    """Return True if a callback writes one document for programs, such as ansible.posix.json."""
     return callback.rpartition(".")[2] in ("json", "jsonl")
 
 
 def show(text: str) -> None:
-    """Show one or several lines, none wider than the terminal. Replace characters that control a
-    terminal.
+    """Show one or several lines, none wider than the terminal.
+
+    Replace characters that control a terminal.
 
     If the standard output is one JSON document, lines go to the standard error. A row of a table
     has the colour of its state, if Ansible shows colours.

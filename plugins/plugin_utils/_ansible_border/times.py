@@ -1,9 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Times and lines in results: ISO 8601 beside each time in seconds since 1970, and lines as plain
-text.
-"""
+"""Times in results, in seconds since 1970 and in ISO 8601, and lines as plain text."""
 
 from __future__ import annotations
 

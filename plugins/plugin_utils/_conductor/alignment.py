@@ -1,8 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The comparison of instances with their definitions at their hypervisors, and the changes that
-align them.
+"""The comparison of instances with their definitions, and the changes that align them.
 
 Each change is an operation that also exists alone: new settings, an attached device, a changed
 medium, a resize. No change removes anything. Only a resize shuts down a guest.

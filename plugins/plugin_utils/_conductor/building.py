@@ -46,8 +46,10 @@ Facts = dict[str, Any]
 
 
 class Settled(TypedDict):
-    """The result of a build. built: the instance runs. claim: the next place for the build, or
-    None.
+    """The result of a build.
+
+    - built: True if the instance runs.
+    - claim: the next place for the build, or None.
     """
 
     built: bool
@@ -168,8 +170,7 @@ class Building:
         return {key: foreseen[key] for key in ("changed", "domain", "diff") if key in foreseen}
 
     def settle(self, uuid: str, alternates: Sequence[Alternate], lifetime: int, message: str, actor: str | None = None) -> Settled:
-        """Find out how a build ended that failed or was cut off, and claim the next alternate if
-        possible.
+        """Find out how an unfinished build ended, and claim the next alternate if possible.
 
         :param alternates: the alternates that are left.
         :param lifetime: seconds until the new claim expires.

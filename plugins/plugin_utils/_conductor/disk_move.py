@@ -86,8 +86,9 @@ class DiskMove:
                 return dict(end.value)
 
     def steps(self) -> Steps:
-        """Make the move in steps; between two steps, while the host copies, the caller may do other
-        work.
+        """Make the move in steps.
+
+        Between two steps, while the host copies, the caller may do other work.
 
         :returns: a dict: changed, host, uuid, name, and status, source, destination, seconds,
             removed, kept, device and diff of the module _domain_disk_move.
@@ -248,8 +249,9 @@ class DiskMove:
         )
 
     def _refused(self, instance: NamedInstance, host: str, hand: Hand, earlier: str | None, foreseen: Mapping[str, Any]) -> NoReturn:
-        """Fail with the refusal of the host, and close an earlier order with nothing left
-        unfinished.
+        """Fail with the refusal of the host.
+
+        Close an earlier order if nothing of it is unfinished.
 
         :raises DroverError: always.
         """

@@ -366,9 +366,7 @@ class Drain:
     # The moves
 
     def _move(self) -> None:
-        """Move the instances, and plan again for the rest, until all have moved or no round is
-        left.
-        """
+        """Move the instances, and plan again for the rest, as often as rounds are left."""
         while True:
             moves = self._wanted()
             if not moves or self.round > self.request.rounds:
@@ -422,9 +420,7 @@ class Drain:
             self.shut_down.append(instance)
 
     def _verify(self) -> DrainResult:
-        """Check that the hosts show no instance, and move the instances that arrived during the
-        drain.
-        """
+        """Check that the hosts are empty, and move the instances that arrived during the drain."""
         seen = self._look_at_all()
         came = [
             each
@@ -481,9 +477,7 @@ class Drain:
         return self._hosts.discover(host)["occupants"]
 
     def _surprising(self, host: str, seen: Occupants) -> list[Occupant]:
-        """Return the instances that a host shows and should not have, wherever the store records
-        them.
-        """
+        """Return the instances on a host that should not be there, wherever the store records them."""
         expected = {each["uuid"] for each in [*self.staying, *self.stopping] if each["host"] == host}
         return [each for each in seen["running"] + seen["shut_off"] if each["uuid"] not in expected]
 

@@ -1,9 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A storage pool of a drain, from the store: its hosts, its contents, and the other pools of these
-hosts.
-"""
+"""The records of a drained storage pool: its hosts, its contents, and other pools of these hosts."""
 
 from __future__ import annotations
 

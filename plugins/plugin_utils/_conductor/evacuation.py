@@ -80,8 +80,9 @@ class Evacuation:
     # Before its power is cut
 
     def judge(self, power_state: str) -> dict[str, Any]:
-        """Check that the host is dead, and decide if its power must be cut. The run keeps the
-        lease.
+        """Check that the host is dead, and decide if its power must be cut.
+
+        The run keeps the lease.
 
         :param power_state: on, off, unknown or none, the answer of its power driver.
         :returns: a dict: changed, fence (True if its power must be cut and confirmed to be off),
@@ -148,8 +149,7 @@ class Evacuation:
             )
 
     def _answers(self) -> bool:
-        """Read the host. Return True if its libvirt answers, even with an answer that cannot be
-        used.
+        """Read the host. Return True if its libvirt answers, even with an unusable answer.
 
         A host with a dead libvirt may still run its guests; the evidence covers that case.
         """
@@ -322,8 +322,7 @@ class Evacuation:
         return asking.is_read(self._hosts, name, self.request.call_timeout)
 
     def _withdraw(self) -> None:
-        """Withdraw the starts that an earlier run ordered, and find out their results at the
-        destinations.
+        """Withdraw the starts of an earlier run, and find out their results at the destinations.
 
         That happens before anything is begun elsewhere.
         """
@@ -354,8 +353,7 @@ class Evacuation:
         return restarts.plan(self.request.policy, self.request.service_down_time, self.failed)
 
     def _rehearsed(self) -> tuple[EvacuationPlan, list[str]]:
-        """Return the plan of the next round, and the sentences on the steps that it would settle
-        first.
+        """Return the plan of the next round, and sentences on the steps that it would settle first.
 
         It makes the same steps in a copy of the store.
         """
@@ -407,8 +405,7 @@ class Evacuation:
         self._restarts.elsewhere.clear()
 
     def _start_again(self) -> list[StayingInstance]:
-        """Start the instances again that were shut down on living hosts for a move to the dead
-        host.
+        """Start instances again that were shut down on living hosts for a move to the dead host.
 
         :returns: the instances that stay off.
         """
@@ -434,8 +431,7 @@ class Evacuation:
         return stay
 
     def _refuse_returned(self) -> None:
-        """Probe the host right before a start: it may have been switched on, and its instances with
-        it.
+        """Probe the host right before a start, because it may have been switched on since.
 
         :raises DroverError: the host answers, or its answer is unclear.
         """
@@ -456,8 +452,7 @@ class Evacuation:
         self._refuse_alive(True, before)
 
     def _refuse_let_in(self) -> None:
-        """Check the fences right before a start, if they are the proof: they may have been lifted
-        since.
+        """Check the fences right before a start, because they may have been lifted since.
 
         :raises DroverError: the fences are no longer proven.
         """

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The restarts of the instances of a dead host: find destinations, claim the room, start them
-there.
+"""The restarts of the instances of a dead host: destinations, claims and starts.
 
 Each restart is claimed in the store before a domain is defined. It is closed after the destination
 has shown the instance.
@@ -198,8 +197,9 @@ class EvacuationRestarts:
     def _proven(
         self, destination: str, wanted: Sequence[RestartOrder], looked: Starting, result: Starts
     ) -> tuple[list[RestartOrder], list[certainty.StartProof]]:
-        """Return the orders of instances that no other host shows now, with the proofs; end the
-        others.
+        """Return the orders of instances that no other host shows now, with the proofs.
+
+        End the others.
         """
         instances = {order["uuid"]: order["name"] for order in wanted}
         proofs, stay = looked.prove_each(destination, instances, lambda name: "it is not started", silent=False)
@@ -216,8 +216,9 @@ class EvacuationRestarts:
     def _first(
         self, destination: str, wanted: Iterable[RestartOrder], found: Mapping[str, DomainLook | None], result: Starts
     ) -> list[RestartOrder]:
-        """Return the orders without an earlier call that could still begin; leave the others to the
-        next run.
+        """Return the orders without an earlier call that could still begin.
+
+        Leave the others to the next run.
         """
         first = []
         for order in wanted:

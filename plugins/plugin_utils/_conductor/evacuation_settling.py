@@ -92,9 +92,7 @@ class EvacuationSettling:
         return said
 
     def _end_resize(self, name: str, resize: HostMigration) -> str:
-        """End a resize that waited for its confirmation, because only the dead host could revert
-        it.
-        """
+        """End a resize that waited for its confirmation. Only the dead host could revert it."""
         with self._dead.step() as (connection, now):
             kept = migration_claims.end_at_dead(connection, resize["uuid"], certainty.is_off(self._host), f"{self._host} died", now)
         more = ""
@@ -116,8 +114,9 @@ class EvacuationSettling:
         return f"{name}: its {migration['type']} had taken it to {host}, where it is off; it is started there."
 
     def _release(self, instance: EvacuatedInstance) -> str:
-        """Give back the claim of an instance with an unfinished build. Its disks are new and it
-        does not run.
+        """Give back the claim of an instance with an unfinished build.
+
+        Its disks are new and it does not run.
         """
         proof = certainty.is_off(self._host)
         with self._dead.step() as (connection, now):

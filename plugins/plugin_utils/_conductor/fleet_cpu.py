@@ -1,8 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CPU that all hosts of a group can run. libvirt of one host determines it once; the store
-keeps it.
+"""The CPU that all hosts of a group can run.
+
+libvirt of one host determines it once; the store keeps it.
 """
 
 from __future__ import annotations
@@ -75,8 +76,9 @@ class FleetCpus:
         return as_definition(found["cpu"])
 
     def kept_for(self, hosts: Collection[str]) -> dict[str, dict[str, Any]]:
-        """Return the recorded CPUs for guests of hosts, as in definitions, by host; omit hosts
-        without one.
+        """Return the recorded CPUs for guests of hosts, as in definitions, by host.
+
+        Omit hosts without one.
         """
         kept, models = self._read(*hosts)
         found: dict[str, dict[str, Any]] = {}
@@ -86,8 +88,7 @@ class FleetCpus:
         return found
 
     def renewed(self, chosen: Collection[str] = ()) -> list[Listed]:
-        """Determine each recorded CPU again for the present hosts, and return the CPUs like
-        listing().
+        """Determine each recorded CPU again for the present hosts. Return the CPUs like listing().
 
         Instances keep their CPU. A CPU without hosts is deleted.
 

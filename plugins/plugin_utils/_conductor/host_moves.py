@@ -1,9 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The moves off one host: their checks, their run, their settling and their abort, by the module
-_domain_migration there.
-"""
+"""The moves off one host: check, run, settle and abort, by the module _domain_migration there."""
 
 from __future__ import annotations
 
@@ -47,8 +45,7 @@ class HostMoves:
         self._removing = Removing(ports)
 
     def carry_out(self, moves: Sequence[Move] = (), begin: bool = True) -> list[MoveOutcome]:
-        """Settle the open moves of an earlier run, then make the given moves, under the lease of
-        the host.
+        """Settle open moves of an earlier run, then make the given moves, under the host's lease.
 
         :param moves: moves that start at this host.
         :param begin: begin an open migration that was never begun; without it, undo such a
@@ -70,8 +67,9 @@ class HostMoves:
         return outcomes
 
     def _settle_restarts(self) -> str:
-        """Close the open restarts of a killed evacuation of the host; return the uncertain ones, in
-        words.
+        """Close the open restarts of a killed evacuation of the host.
+
+        Return the uncertain ones, in words.
         """
         said, left = returned_host.settle(self._ports, self._host)
         for sentence in said:
@@ -207,8 +205,9 @@ class HostMoves:
         return None if answer.outcome == certainty.DONE else answer.message
 
     def _foresee(self, order: UnopenedOrder) -> str | None:
-        """Return why an instance could not start again after its move, see conductor.restarting;
-        else None.
+        """Return why an instance could not start again after its move, see conductor.restarting.
+
+        Return None otherwise.
         """
         try:
             self._proofs.foresee(order["source"], order["uuid"], order["name"], "It is not shut down for its move")

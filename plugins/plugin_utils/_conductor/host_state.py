@@ -21,8 +21,9 @@ NO_REASON = "drained by drover.compute"
 
 
 def reason_of_drain(connection: Connection, host: str, reason: str) -> str | None:
-    """Return the reason to record with a host. Return None to keep its old one if the drain has
-    none.
+    """Return the reason to record with a host.
+
+    Return None to keep its old one if the drain has none.
     """
     return None if reason == NO_REASON and services.get(connection, host).disabled_reason else reason
 
@@ -88,8 +89,7 @@ def change(
 
 
 def _refuse_while_stale(connection: Connection, host: str) -> None:
-    """Refuse to count a host as up if it may still have instances that were evacuated from it
-    (N9.4).
+    """Refuse to count a host as up while it may have instances that were evacuated (N9.4).
 
     If their new host is off too, their restart may need a definition that is left here. Such a
     definition stays, and does not keep the host down.

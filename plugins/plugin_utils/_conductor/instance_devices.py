@@ -1,8 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The devices of an instance: attach one, detach one, or make a disk larger, on the host of the
-instance.
+"""The devices of an instance: attach one, detach one, or make a disk larger, on its host.
 
 The order, the files and the room of a new or larger disk are in the store before the hypervisor
 gets the order. The order is closed when its host shows the result. Until then the instance keeps

@@ -141,8 +141,9 @@ class InstanceMigrations:
         return HostMoves(self._ports, host, self._request.moves)
 
     def _sort_out(self, instances: list[NamedInstance]) -> list[NamedInstance]:
-        """Return the instances that move. Keep one that its policy keeps, unless the operator
-        overrides it.
+        """Return the instances that move.
+
+        Keep one that its policy keeps, unless the operator overrides it.
         """
         moving = []
         for each in instances:

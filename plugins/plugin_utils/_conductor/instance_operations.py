@@ -1,9 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The start, stop, reboot and removal of instances on any host: host after host, each under its
-lease.
-"""
+"""The start, stop, reboot and removal of instances: host after host, each under its lease."""
 
 from __future__ import annotations
 

@@ -34,8 +34,9 @@ class Leasing:
 
     @contextlib.contextmanager
     def held(self, hosts: Iterable[str], purpose: str, seconds: int = leases.SECONDS) -> Iterator[None]:
-        """Hold the leases of hosts, taken in this order. The run keeps the leases that it held
-        before.
+        """Hold the leases of hosts, taken in this order.
+
+        The run keeps the leases that it held before.
 
         :param purpose: the purpose, for other runs that want the hosts.
         :param seconds: the time until they end without a renewal.
@@ -89,9 +90,7 @@ class Leasing:
             leases.renew(connection, host, self._actor, seconds)
 
     def begun(self, host: str) -> float | None:
-        """Return the time at which the lease of a host was taken (seconds since 1970); None without
-        one.
-        """
+        """Return the begin of the lease of a host (seconds since 1970); None without a lease."""
         with self._store.read() as connection:
             return leases.begun(connection, host)
 

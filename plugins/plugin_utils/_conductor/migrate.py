@@ -251,8 +251,9 @@ class Mover:
             return migration_orders.order(connection, opened["uuid"]), migrations_open.open_moves(connection)
 
     def _wait(self, queue: list[Move]) -> None:
-        """Wait while other runs use all that the limits allow; give up moves that wait in vain or
-        too long.
+        """Wait while other runs use all that the limits allow.
+
+        Give up moves that wait in vain or too long.
         """
         now = self._clock.monotonic()
         if self._waiting_since is None:
@@ -317,8 +318,9 @@ class Mover:
             self._progress.goes_on(order, answer, len(self._running))
 
     def _until(self, enough: int | None) -> int:
-        """Return the number of open moves at which the hypervisor answers; at least one must have
-        ended.
+        """Return the number of open moves at which the hypervisor answers.
+
+        At least one must have ended.
         """
         fewer = len(self._running) - 1
         # An instance that was shut down for its move stays off until the run starts it again.

@@ -99,8 +99,9 @@ class MoveEndings:
         self._end(ends, status, message)
 
     def note_nowhere(self, orders: Sequence[MoveOrder], nowhere: bool) -> None:
-        """Record if neither end of the moves has the instance. Then a discovery that finds it ends
-        them.
+        """Record if neither end of the moves has the instance.
+
+        Then a discovery that finds it ends them.
         """
         if orders:
             with self._store.write() as connection:
@@ -162,8 +163,9 @@ def outcome_of(ends: MoveEnds, status: str, message: str, answer: MoveAnswer | N
 
 
 def _measured(answer: MoveAnswer) -> tuple[Copies | None, float | None]:
-    """Return the copied amounts and the seconds of a completed move; None for both if not
-    plausible.
+    """Return the copied amounts and the seconds of a completed move.
+
+    Return None for both if not plausible.
     """
     said: Any = answer.get("copies")
     amounts: list[Any] = [said.get(key) for key in ("memory_mib", "disk_mib")] if isinstance(said, Mapping) else [None]

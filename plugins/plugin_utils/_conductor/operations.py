@@ -279,8 +279,9 @@ class Operations:
 
 
 def starts(state: str, options: Mapping[str, Any]) -> bool:
-    """Return True if a start leads to the state. A soft reboot needs a running guest, so it does
-    not.
+    """Return True if a start leads to the state.
+
+    A soft reboot needs a running guest, so it does not.
     """
     return state == "running" or (state == "rebooted" and options["hard"])
 

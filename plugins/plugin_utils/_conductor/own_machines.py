@@ -1,8 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The machines that a run itself needs: the controller and the server of the store, if they are
-hosts or guests of this fleet.
+"""The machines that a run itself needs: the controller and the server of the store.
+
+They are known only if they are hosts or guests of this fleet.
 
 Only this module decides if a host or an instance is one of them, and only this module refuses an
 act on them. It knows the controller by the uuid of its firmware and its machine id, or by its

@@ -47,8 +47,9 @@ from .scheduling import read_fleet, read_whole_fleet
 
 
 def live_and_last(instances: list[PlannedInstance], own: Mapping[str, str]) -> list[PlannedInstance]:
-    """Return the instances of a plan; the run's own machines move live and last, whatever their
-    policy.
+    """Return the instances of a plan.
+
+    The run's own machines move live and last, whatever their policy.
     """
     for each in instances:
         if each["uuid"] in own:

@@ -1,8 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The drain of a storage pool: every disk in it moves to another pool of its host, by
-disk_move.DiskMove.
+"""The drain of a storage pool.
+
+Every disk in it moves to another pool of its host, by disk_move.DiskMove.
 
 The order is the same as in the drain of a host: settle the moves of an earlier run, read the hosts,
 plan, show the plan, close the pool for new disks, move, and check with the reports of the hosts
@@ -192,8 +193,9 @@ class PoolDrain:
     # -- the moves ---------------------------------------------------------------------------------
 
     def _move(self) -> bool:
-        """Make the moves of the plan, a limited number at a time on each host. Return True if one
-        failed.
+        """Make the moves of the plan, a limited number at a time on each host.
+
+        Return True if one failed.
         """
         waiting, running = list(self.moves), list[tuple[PoolMove, Steps]]()
         failed = False

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The proof that a storage pool is empty, from its lists on its hosts and from the needs of domains
-and instances.
+"""The proof that a storage pool is empty, from its lists and the needs of domains and instances.
 
 The pool is empty if each host answers, no domain of that host needs a file in it, and no file left
 there belongs to an instance. A file belongs to an instance if a domain of another host uses it, or

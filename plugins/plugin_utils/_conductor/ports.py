@@ -1,8 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ports of the conductor to the world. The border to Ansible implements them, and so does a
-simulation.
+"""The ports of the conductor to the world.
+
+The border to Ansible implements them, and so does a simulation.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ class Discovery(TypedDict):
 
 
 class Hand(Protocol):
-    """The way to run modules on one host. Each call raises DroverError if the run may begin nothing
-    more.
+    """The way to run modules on one host.
+
+    Each call raises DroverError if the run may begin nothing more.
     """
 
     def reach(self) -> None:

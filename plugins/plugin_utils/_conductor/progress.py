@@ -48,8 +48,7 @@ def pause(elapsed_s: float | None, count: int) -> float:
 
 
 class Progress:
-    """The progress of the moves of a run: each start and end at once, and the time between now and
-    then.
+    """The progress of the moves of a run: each start and end, and now and then the state between.
 
     Each event is one line. It ends with the progress of all moves of the run.
 

@@ -15,8 +15,7 @@ from .._store.engine import Store
 
 @contextlib.contextmanager
 def kept(store: Store, purpose: str, actor: str, now: float) -> Iterator[None]:
-    """Record a refusal of the scheduler inside the block, in its own transaction, and raise it
-    again.
+    """Record a refusal of the scheduler inside the block, in its own transaction, and re-raise it.
 
     :param purpose: see decisions.row().
     :param actor: the source of the request, in words for people.

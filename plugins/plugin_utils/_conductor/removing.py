@@ -33,8 +33,9 @@ class Removing:
         self._store, self._hosts, self._rules = ports.store, ports.hosts, ports.start_rules
 
     def recorded(self, uuid: str, host: str) -> list[Need]:
-        """Return the needs that the store knows, to foretell a removal. look() comes before the
-        removal.
+        """Return the needs that the store knows, to foretell a removal.
+
+        look() comes before the removal.
         """
         with self._store.read() as connection:
             return list(used_files.elsewhere(connection, uuid, host))
@@ -62,8 +63,7 @@ class Removing:
         return {**{each["path"]: f"{each['who']} {each['how']}" for each in fresh}, **found}
 
     def refuse_taken(self, uuid: str, name: str, host: str, paths: Collection[str], written: bool = False) -> None:
-        """Refuse to give an instance an existing file that a domain of another host uses or may
-        use.
+        """Refuse to give an instance an existing file that another host uses or may use.
 
         The other host may have another name for the file.
 
@@ -83,8 +83,7 @@ class Removing:
     def of_moves(
         self, orders: Sequence[Mapping[str, Any]], options: Mapping[str, Mapping[str, Any]], fresh: bool
     ) -> dict[str, dict[str, Any]]:
-        """Collect the facts of other hosts, and of the destinations, that the sources of moves
-        need.
+        """Collect the facts of destinations and other hosts that the sources of moves need.
 
         A move removes the files that it has copied. It copies a file of shared storage only with
         copy_storage=always. The other hosts are searched only for files that are removed.

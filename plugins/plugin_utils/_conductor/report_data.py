@@ -1,8 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The data of a report, from the store. The store, the planner and the report do not know each
-other.
+"""The data of a report, from the store.
+
+The store, the planner and the report do not know each other.
 """
 
 from __future__ import annotations

@@ -39,9 +39,7 @@ More = ParamSpec("More")
 
 
 class LeftOpen(DroverError):
-    """The place of an instance, or the right of this run to work on it, is uncertain: nothing is
-    undone.
-    """
+    """The place of an instance, or this run's right to work on it, is uncertain. Nothing is undone."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,8 +212,7 @@ class Resize:
             self.differences.append((name, *step.difference))
 
     def _move(self, order: dict[str, Any], source: str, uri: str) -> None:
-        """Move a domain that is off, with its disks on unshared storage, and follow the move to its
-        end.
+        """Move a domain that is off, with its unshared disks, and follow the move to its end.
 
         The worker on the hypervisor continues by itself. A move that is under way or done is only
         followed.
@@ -265,8 +262,9 @@ class Resize:
 
     @contextlib.contextmanager
     def _noted(self, instance: NamedInstance) -> Iterator[None]:
-        """Note the failure of an instance and continue. Raise it if the time of the whole run is
-        over.
+        """Note the failure of an instance and continue.
+
+        Raise it if the time of the whole run is over.
         """
         try:
             yield

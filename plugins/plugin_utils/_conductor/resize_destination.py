@@ -57,8 +57,9 @@ def find_destination(
     now: float,
     service_down_time: int = 0,
 ) -> tuple[Selection, Size]:
-    """Find the new size of an instance, and its destination: its own host if possible, else the
-    best other one.
+    """Find the new size and the destination of an instance.
+
+    The destination is its own host if possible, else the best other host.
 
     Both sizes stay allocated until the resize is confirmed. Its own host must have room for both.
 

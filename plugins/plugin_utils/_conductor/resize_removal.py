@@ -1,8 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The removal of an instance with an open resize and an undefined domain: nothing is left to
-confirm or revert.
+"""The removal of an instance with an open resize and an undefined domain.
+
+Nothing of it is left to confirm or revert.
 
 Both ends of the resize must show that they have no domain of it. Its files stay, because only its
 domain recorded which files belong to it.

@@ -230,8 +230,7 @@ class ResizeSteps:
         return Step(True, {**resize, "status": "finished", "arrived": True})
 
     def undo(self, resize: Resize, message: str | None = None) -> Step:
-        """Give the instance its old size and state at the host that it did not leave, then free the
-        new room.
+        """Give the instance its old size and state at its old host, then free the new room.
 
         :param message: the reason, for people who look later.
         :raises DroverError: the instance is perhaps not there, or may leave it.
@@ -257,8 +256,9 @@ class ResizeSteps:
         return Step(True, None)
 
     def _seek(self, hand: Hand, resize: Resize, here: DomainLook | None) -> None:
-        """Record that neither end has the instance, if that is so. A discovery that finds it ends
-        the resize.
+        """Record that neither end has the instance, if that is so.
+
+        A discovery that finds it ends the resize.
 
         :raises DroverError: neither end has it.
         """
@@ -310,8 +310,9 @@ class ResizeSteps:
         return Step(True, {**resize, "status": "confirmed"}, difference)
 
     def leave_again(self, resize: Resize) -> Step:
-        """Shut the instance down at its present host, and give it the old size if that is also its
-        old host.
+        """Shut the instance down at its present host.
+
+        Give it the old size there, if that is also its old host.
         """
         if resize["status"] != "finished":
             _refuse_unfinished(resize)
@@ -319,8 +320,7 @@ class ResizeSteps:
         return self._off(resize, resize["destination"], resize["destination_uri"], resize["old"], None)
 
     def _refuse_gone(self, hand: Hand, resize: Resize) -> None:
-        """Refuse to end a finished resize without a domain at its destination, unless its source
-        has one.
+        """Refuse to end a finished resize if neither its destination nor its source has a domain.
 
         :param hand: the way to run modules on the destination.
         :raises DroverError: the source has no domain either, or does not answer.
@@ -350,9 +350,7 @@ class ResizeSteps:
             )
 
     def revert(self, resize: Resize) -> Step:
-        """Find the instance at its old host, with its old size and state, and give it its room
-        there back.
-        """
+        """Give the instance its old size and state at its old host, and its room there."""
         if resize["status"] != "finished":
             _refuse_unfinished(resize)
         host = resize["source"]
@@ -431,9 +429,7 @@ class ResizeSteps:
         }
 
     def _named(self, instance: NamedInstance | Resize, uri: str | None) -> dict[str, Any]:
-        """Return the arguments of the module domain that name the instance and the way of its
-        shutdown.
-        """
+        """Return the arguments of the module domain for the instance and the way of its shutdown."""
         return {
             "uri": uri,
             "uuid": instance["uuid"],

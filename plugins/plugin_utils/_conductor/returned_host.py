@@ -21,8 +21,7 @@ from .ports import Ports
 def settle(
     ports: Ports, host: str, patience: int = EvacuationRequest.start_timeout, limit: int = EvacuationRequest.call_timeout
 ) -> tuple[list[str], list[StayingInstance]]:
-    """Withdraw the orders of open restarts at their destinations, and close the restarts that are
-    seen.
+    """Withdraw the orders of open restarts at their destinations, and close decided restarts.
 
     The caller has the lease of the host.
 

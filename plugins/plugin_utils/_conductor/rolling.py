@@ -48,8 +48,10 @@ LEASE_SECONDS = 86400
 
 
 class Step(NamedTuple):
-    """One step of a host. stage: recorded when the step begins. tasks: the task file of the role
-    that does it.
+    """One step of a host.
+
+    - stage: the stage that is recorded when the step begins.
+    - tasks: the task file of the role that does it.
     """
 
     name: str
@@ -183,8 +185,9 @@ class Rolling:
         return {"changed": self._records.write(batch, {"stage": "done", "message": ""})}
 
     def report(self, left_out: list[BlockedHost]) -> dict[str, Any]:
-        """Give the lease back, and report the state of the fleet; delete the records if all hosts
-        are done.
+        """Give the lease back, and report the state of the fleet.
+
+        Delete the records if all hosts are done.
 
         :param left_out: as plan() returned it.
         :returns: a dict: report (finished, hosts [{host, stage, message, state, instances}],
@@ -278,8 +281,9 @@ class Rolling:
         return {"changed": False}
 
     def _reboot(self, host: str, record: RollingRecord) -> dict[str, Any]:
-        """Decide if a host must be rebooted. Only its boot id proves a reboot, not its answer (rule
-        S14).
+        """Decide if a host must be rebooted.
+
+        Only its boot id proves a reboot, not its answer (rule S14).
         """
         boot_id = host_boot.boot_id(self._hosts, host)
         if record["boot_id"] and record["boot_id"] != boot_id:
@@ -339,8 +343,9 @@ class Rolling:
         return todo, out
 
     def _as_they_are(self, records: Records) -> Records:
-        """Return hosts that are no longer drained to their drain. A record of an earlier run is no
-        state.
+        """Return hosts that are no longer drained to their drain.
+
+        A record of an earlier run is no state.
 
         :raises DroverError: a person has drained a host again after its return.
         """

@@ -134,9 +134,7 @@ def read_whole_fleet(
 def read_for_losses(
     connection: Connection, specs: Sequence[RequestSpec], policy: Policy, now: float, service_down_time: float = 0
 ) -> tuple[FleetColumns, list[InstanceAmounts]]:
-    """Read the columns of the fleet and the amounts of all instances, for the capacity after the
-    loss of a host.
-    """
+    """Read the columns and the amounts of all instances, for the capacity after a loss of a host."""
     placed = read_amounts(connection)
     query = columns_for_specs(specs, policy)
     query.groups, query.instances = ALL, placed
@@ -149,8 +147,9 @@ def read_for_losses(
 
 
 def read_all_columns(connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery) -> FleetColumns:
-    """Read the columns of a query. The query may name ``numa``: the hosts in the form for the fit
-    to cells and devices.
+    """Read the columns of a query.
+
+    The query may name ``numa``: the hosts in the form for the fit to cells and devices.
     """
     if "numa" not in wanted.columns:
         return read_columns(connection, now, service_down_time, wanted)
@@ -179,8 +178,9 @@ def decide(
 
 
 def provider_capacity(specs: Sequence[RequestSpec], states: HostStates, arrays: ProviderArrays) -> ProviderCapacity | None:
-    """Return the capacity of providers for specs; None if the columns of VCPU, MEMORY_MB and
-    DISK_GB are enough.
+    """Return the capacity of providers for specs.
+
+    Return None if the columns of VCPU, MEMORY_MB and DISK_GB are enough.
 
     They are not enough for other classes or for groups of the extra specs, nor for a node that
     takes a class from nested providers or may choose between several.
@@ -212,15 +212,11 @@ class ProviderCapacity:
         return resource_class not in self._sure or any(resource_class in dict(group.resources) for group in spec.groups)
 
     def fits(self, spec: RequestSpec, resource_class: str | None = None) -> BoolArray:
-        """Return for each node True if it has room for all amounts of the request, or for one
-        class.
-        """
+        """Return True for each node with room for all amounts of the request, or for one class."""
         return self._capacity.fits(self._query(spec, resource_class))
 
     def left(self, resource_class: str, node: int) -> tuple[int, int] | None:
-        """Return (free, capacity) of the provider with the most free amount of a class; None if the
-        node has none.
-        """
+        """Return (free, capacity) of the provider with most left of a class; None without one."""
         return self._capacity.most(resource_class, node)
 
     def choose(self, spec: RequestSpec, node: int) -> Allocations | None:

@@ -18,8 +18,7 @@ from .settings import MoveSettings
 
 
 class Moved(NamedTuple):
-    """The results of moves: all outcomes, the outcomes of failed moves, and the moves that were not
-    begun.
+    """The results of moves: all outcomes, the failed outcomes, and the moves that were not begun.
 
     problems: by name, the failed sources that must not fail the others. The outcomes of their moves
     are in the details of the errors.
@@ -49,8 +48,9 @@ class StagedMoves:
         return reports
 
     def settle(self, host: str) -> list[MoveOutcome]:
-        """Finish or undo the open moves of an earlier run at a host; begin moves that were never
-        begun.
+        """Finish or undo the open moves of an earlier run at a host.
+
+        Begin moves that were never begun.
         """
         return self._of_host(host).carry_out()
 

@@ -1,8 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The starts of instances: no instance starts before the hosts that may have it were read, and no
-other host shows it (rule S9).
+"""The starts of instances (rule S9).
+
+An instance starts only after the hosts that may have it were read, and if no other host shows it.
 
 Only this module makes the proofs. Only order() calls modules that may start a domain, and it
 requires the proofs.
@@ -95,8 +96,9 @@ class Starting:
         names: Collection[str] = (),
         plugs: Mapping[str, Collection[str]] | None = None,
     ) -> _Look:
-        """Read the hosts that may have instances, once for all instances; the look is valid for
-        COUNTS seconds.
+        """Read the hosts that may have instances, once for all instances.
+
+        The look is valid for COUNTS seconds.
 
         :param instances: dict uuid -> name.
         :param hosts: the hosts of their starts.
@@ -155,8 +157,7 @@ class Starting:
         return proof
 
     def _without_old(self, host: str, uuid: str, seen: Mapping[str, str | None]) -> Mapping[str, str | None]:
-        """Return the states without definitions that are off and that an earlier evacuation has
-        left.
+        """Return the states without old definitions of an earlier evacuation that are off.
 
         The next evacuation does not wait for them.
         """

@@ -1,8 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The fences that shut a host without a power switch out of shared storage, and let it in again
-when it is back.
+"""The fences that shut a host out of shared storage if its power cannot be switched.
+
+They let the host in again when it is back.
 
 The tasks of a fence belong to the operator, or to the role evacuate for Ceph: they cut, verify and
 lift. This module has their arguments, the records of fences in the store, and the conditions of a
@@ -37,8 +38,7 @@ FENCES = (CEPH,)
 
 
 def is_done(connection: Connection, host: str) -> bool:
-    """Return True if a host was seen to be shut out, and an evacuation has nothing left to do for
-    it.
+    """Return True if a host was seen to be shut out and needs no evacuation any more.
 
     That is, no instance and no open migration of the host is left.
     """
@@ -198,8 +198,9 @@ class StorageFencing:
         return set(seen.get("in_use") or ())
 
     def returned(self) -> list[dict[str, Any]]:
-        """Read the host, and check that it may be let in again. Return the fences of the host, the
-        oldest first.
+        """Read the host, and check that it may be let in again.
+
+        Return the fences of the host, the oldest first.
 
         :raises DroverError: it does not answer, or a guest that was started elsewhere still runs
             there, or starts of its instances are still open.

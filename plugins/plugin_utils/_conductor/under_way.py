@@ -40,14 +40,16 @@ class UnderWay:
             self._known.remove(entry)
 
     def sentence(self) -> str:
-        """Return a sentence on the work that continues if the run ends now; empty without such
-        work.
+        """Return a sentence on the work that continues if the run ends now.
+
+        Return an empty text without such work.
         """
         return _sentence([(clause, names()) for clause, names in self._known])
 
     def left(self) -> str:
-        """Return a sentence on the work that continues after an error of this run; empty without
-        it.
+        """Return a sentence on the work that continues after an error of this run.
+
+        Return an empty text without it.
         """
         return _sentence(self._left)
 

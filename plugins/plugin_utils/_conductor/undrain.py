@@ -1,8 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The return of drained hosts, one after the other: its order, from the first look to the last
-start.
+"""The return of drained hosts, one after the other, from the first look to the last start.
 
 A killed undrain can be repeated: the store keeps the instances that the drain shut down until they
 run.

@@ -1,9 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of instances on other hosts that a hypervisor must know before it makes, moves or
-removes files.
-"""
+"""The files of other hosts that a hypervisor must know before it makes, moves or removes files."""
 
 from __future__ import annotations
 
@@ -21,8 +19,7 @@ Name = tuple[str, str | None]
 
 
 def elsewhere(connection: Connection, uuid: str, host: str, paths: Collection[str] = ()) -> list[str]:
-    """Return the paths, on its host, of the disks of an instance that instances of other hosts also
-    need.
+    """Return the paths of an instance's disks that instances of other hosts also need.
 
     :param paths: further files of the instance that the store has not seen.
     """
@@ -83,8 +80,9 @@ def refuse_read(connection: Connection, uuid: str, name: str, host: str, paths: 
 
 
 def shared_elsewhere(connection: Connection, host: str, paths: Collection[str]) -> set[str]:
-    """Return the files of a host on shared storage that instances of other hosts need, with any
-    path.
+    """Return the files of a host on shared storage that instances of other hosts need.
+
+    The other hosts may have other paths for them.
     """
     names = {name for name in _named(connection, host, paths) if name[1]}
     taken = {row["identity"] for row in files.needed(connection, names, host)}
@@ -92,9 +90,7 @@ def shared_elsewhere(connection: Connection, host: str, paths: Collection[str]) 
 
 
 def _users(connection: Connection, uuid: str, host: str, paths: Collection[str], writes: bool = False) -> Iterator[tuple[str, str]]:
-    """Return the paths that another instance needs or may write to, each with words for that
-    instance.
-    """
+    """Return the paths that another instance needs or may write to, with the name of that instance."""
     for path, identity in sorted(_named(connection, host, paths), key=str):
         user = files.user(connection, path, identity, uuid, writes)
         if user is not None:

@@ -1,8 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The check of facts from hosts, and of data that people give in their place, before their use as
-URI, path, number or key.
+"""The check of facts from hosts, and of data that people give in their place.
+
+It comes before their use as URI, path, number or key.
 
 The root user of a hypervisor controls its reports. An impossible fact of the host is a
 DroverError, and nothing of the host is recorded. An impossible fact of a domain concerns only that
@@ -153,8 +154,7 @@ def domains(found: Iterable[Any], where: str) -> tuple[list[Checked], list[str]]
 
 
 def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
-    """Check the facts of one domain against the form of hypervisor_info, or the few facts that
-    people give.
+    """Check the facts of one domain, from hypervisor_info or from people.
 
     :param seen: the uuids of the host's domains before it; its own uuid is added.
     :raises DroverError: a fact has another form.
@@ -306,8 +306,9 @@ def _field(facts: Mapping[str, Any], field: NodeField, where: str) -> None:
 
 
 def _last(facts: Mapping[str, Any], path: tuple[str, ...], where: str) -> tuple[Mapping[str, Any], str, str]:
-    """Follow a path of facts to its last mapping. Return the mapping, its key, and its place in
-    words.
+    """Follow a path of facts to its last mapping.
+
+    Return the mapping, its key, and its place in words.
     """
     for key in path[:-1]:
         facts, where = _mapping(facts, key, where), f"{where}: {key}"
@@ -345,9 +346,7 @@ def _addresses(facts: Mapping[str, Any], where: str) -> None:
 
 
 def _files(facts: Mapping[str, Any], where: str) -> None:
-    """Check the facts that decide if files of two hosts are the same: mounts, block devices and
-    images.
-    """
+    """Check the facts that decide if two files are the same: mounts, block devices and images."""
     for key, needed in (("mounts", "path"), ("block_devices", "id"), ("images", "path")):
         for each in _list(facts, key, where):
             if not isinstance(each, dict):
@@ -476,8 +475,9 @@ def _clean(value: Any, where: str, longest: int) -> None:
 
 
 def _is_odd(letter: str) -> bool:
-    """Return True for half of a surrogate pair or a control character; PostgreSQL refuses some of
-    them.
+    """Return True for half of a surrogate pair or a control character.
+
+    PostgreSQL refuses some of them.
     """
     return letter not in "\t\n\r" and unicodedata.category(letter) in ("Cc", "Cs")
 

@@ -97,9 +97,9 @@ def _is_empty_answer(facts: Mapping[str, Any], key: str) -> bool:
 
 
 def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str, str | None, bool]]:
-    """Return the files that a domain needs: a set of (path, identity or None, True if it writes),
-    see store.files.
+    """Return the files that a domain needs, see store.files.
 
+    :returns: a set of (path, identity or None, True if the domain writes to it).
     :param columns: the columns of the table domains, from describe().
     """
     facts = columns["facts"]

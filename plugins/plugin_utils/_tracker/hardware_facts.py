@@ -1,8 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The check of the cells and devices of a host, and of the pins of its domains, against the form of
-hypervisor_info.
+"""The check of the facts of hypervisor_info on cells, devices and the pins of domains.
 
 checked_facts.py calls this after its own check that all is plain data of mappings and lists.
 """

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The NUMA cells of a hypervisor for the fit: CPU sets, cores, memory and pages; and the amounts
-that domains take.
+"""The NUMA cells of a hypervisor for the fit, and the amounts that domains take of them.
 
 Data in, data out. A cell of a host is a mapping: ``id``; ``cpus`` and ``pcpus``, the CPUs of shared
 and of pinned vCPUs; ``siblings``, a list of CPUs for each core; ``memory_mb``; ``pages``, with
@@ -107,8 +106,7 @@ def _size_kb(value: Any, where: str) -> int:
 
 
 def with_foreign_pages(reserved: Pages, facts: Iterable[Cell], domains: Iterable[Mapping[str, Any]], cells: Sequence[Cell]) -> Pages:
-    """Return the reserved pages, raised to the huge pages of other users, such as a switch in user
-    space.
+    """Return the reserved pages, raised to the huge pages of other users, such as a switch.
 
     libvirt reports the number of free pages. For the smallest size it does not count the page cache
     as free, so that size is not raised.
@@ -131,8 +129,7 @@ def with_foreign_pages(reserved: Pages, facts: Iterable[Cell], domains: Iterable
 
 
 def cells_of_domain(domain: Mapping[str, Any], cells: Sequence[Cell]) -> tuple[list[dict[str, Any]], int, int]:
-    """Return the amounts that a domain takes of the cells of its host, and its number of dedicated
-    CPUs.
+    """Return the amounts that a domain takes of its host's cells, and its number of dedicated CPUs.
 
     A vCPU that may run on one CPU is pinned to it. A CPU of pinned vCPUs is reserved if other
     threads of the domain may run on it. A guest cell may come from several host cells or from
@@ -227,8 +224,9 @@ class _Use:
         return sorted(found, key=lambda each: (each["guest"], each["host"]))
 
     def _near(self, guest: Mapping[str, Any]) -> set[int]:
-        """Return the cell of a guest on huge pages by its floating vCPUs, if it does not name the
-        cell of its memory.
+        """Return the cell of a guest on huge pages by its floating vCPUs.
+
+        It is needed if the guest does not name the cell of its memory.
 
         A guest that names only shared CPUs for its vCPUs is in no cell, as in Nova.
         """

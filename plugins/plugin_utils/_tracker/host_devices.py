@@ -1,8 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The devices of a host that domains may get, by the options pci_device_specs and mdev_types, and
-the domains that have them.
+"""The devices of a host that domains may get, and the domains that have them.
+
+The options pci_device_specs and mdev_types decide.
 
 Data in, data out. Domains get only devices that an option names.
 """
@@ -40,8 +41,7 @@ _COLUMNS = ("address", "vendor_id", "product_id", "numa_node", "dev_type", "pare
 
 
 def pci_devices(facts: Sequence[Mapping[str, Any]], specs: Any, where: str) -> list[dict[str, Any]]:
-    """Return the PCI devices that domains may get, by the first device spec that matches, sorted by
-    address.
+    """Return the PCI devices that domains may get by their first matching spec, sorted by address.
 
     :param facts: pci_devices of hypervisor_info.
     :param specs: the option pci_device_specs.
@@ -188,8 +188,7 @@ def address_of(name: str) -> str | None:
 
 
 def owners(domains: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the uuids of the domains that have each device, by PCI address or uuid of the mediated
-    device.
+    """Return the uuids of the domains that have each device, by its PCI address or its uuid.
 
     :param domains: domains of hypervisor_info.
     :param devices: with their addresses, the devices that a domain may name by their vDPA device

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The devices of a host as providers below the provider of its compute node, as Nova reports them
-to Placement.
+"""The devices of a host as providers below its compute node, as Nova reports them to Placement.
 
 Data in, data out. A physical function with its virtual functions is one provider. Any other PCI
 device is one, and so is a device that makes mediated devices.
@@ -42,8 +41,7 @@ class NestedProvider(TypedDict):
 
 
 def with_cells(found: Iterable[NestedProvider], cells: Iterable[Mapping[str, Any]]) -> list[NestedProvider]:
-    """Return the providers of the NUMA cells of a host, and the providers of devices below their
-    cells.
+    """Return the providers of the NUMA cells of a host, and of devices below their cells.
 
     CPUs and memory stay with the root, as in Nova: an instance without cells may take some from
     each cell.
@@ -57,8 +55,7 @@ def with_cells(found: Iterable[NestedProvider], cells: Iterable[Mapping[str, Any
 
 
 def of_mdev_types(kinds: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, Any]]) -> list[NestedProvider]:
-    """Return the providers of devices that make mediated devices, without devices with a total of
-    0.
+    """Return the providers of devices that make mediated devices, if their total is above 0.
 
     :param devices: pci_devices of hypervisor_info.
     """
@@ -79,8 +76,9 @@ def of_mdev_types(kinds: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[
 
 
 def of_pci_devices(devices: Iterable[Mapping[str, Any]], specs: Sequence[Mapping[str, Any]], where: str) -> list[NestedProvider]:
-    """Return the providers of PCI devices, except devices of a physical network, which requests
-    name by it.
+    """Return the providers of PCI devices.
+
+    A device of a physical network has none, because requests name the network.
 
     :param devices: the result of host_devices.pci_devices().
     :raises DroverError: the device specs give away a function beside its physical one, functions of
@@ -124,8 +122,7 @@ def _traits(device: Mapping[str, Any]) -> set[str]:
 
 
 def refuse_one_time_use(devices: Iterable[Mapping[str, Any]], where: str, is_on: bool) -> None:
-    """Refuse devices for one use only without a provider, because only a provider prevents a second
-    use.
+    """Refuse devices for one use without a provider, because only it prevents a second use.
 
     :param devices: the result of host_devices.pci_devices().
     :param is_on: True if the host reports its devices to Placement.

@@ -247,8 +247,9 @@ def _cells(hypervisor: Mapping[str, Any], sets: CpuSets, options: Mapping[str, A
 
 
 def _fields(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the NODE_FIELDS of a node. The store keeps its value of a field without fact and
-    option.
+    """Return the NODE_FIELDS of a node.
+
+    The store keeps its value of a field without fact and option.
     """
     found = {}
     for each in NODE_FIELDS:

@@ -1,9 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The listing of further storage pools of a host and of the fleet for people: promised amounts and
-used storage.
-"""
+"""The listing of further storage pools for people: promised amounts and used storage."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ from . import record_pools
 
 
 def of_host(connection: Connection, host: str) -> list[ListedPool]:
-    """Return the pools of a host in drover_storage_pools, from the last discovery, by node and
-    name.
-    """
+    """Return the pools of a host's drover_storage_pools, from its last discovery, by node and name."""
     nodes = compute_nodes.by_host(connection, [host])
     found = [(node, pool) for _key, node in sorted(nodes.items()) for pool in (node.facts or {}).get("storage_pools") or ()]
     uuids = [record_pools.provider_uuid(node.uuid, pool) for node, pool in found]

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The comparison of reports of hosts with the store: instances that are new, here, moved, doubled
-or missing.
+"""The comparison of reports with the store: new, present, moved, doubled and missing instances.
 
 Data in, data out. The rules, in their order, for each reported domain:
 

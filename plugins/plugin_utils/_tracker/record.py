@@ -30,8 +30,7 @@ from .reconcile import Reported, Stale, reconcile
 
 
 def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], now: float) -> dict[str, Any]:
-    """Record the reports of hosts: heartbeat, compute nodes, inventories, traits, instances,
-    allocations.
+    """Record hosts: heartbeat, compute nodes, inventories, traits, instances, allocations.
 
     :param reports: dict host -> list of compute nodes as tracker.node.describe() returns them. The
         list is complete: a node of the host that is not in it is removed, or kept and marked if
@@ -112,8 +111,9 @@ def withdraw(connection: Connection, host: str, now: float) -> None:
 
 
 def refuse_second_names(connection: Connection, reports: Mapping[str, Sequence[NodeReport]]) -> None:
-    """Refuse a second name of a host of the store or of this discovery, because its room would
-    count twice.
+    """Refuse a second name of a host, because its room would count twice.
+
+    The other name may be in the store or in this discovery.
 
     The older name in the store is the right one.
 
@@ -455,9 +455,7 @@ def _shares(
     provider_ids: Mapping[int, int],
     disk: Mapping[int, int],
 ) -> dict[int, Collection[int]]:
-    """Return the sharing providers with allocations of instances: dict id -> providers of their
-    nodes.
-    """
+    """Return the sharing providers that instances use: dict id -> providers of their nodes."""
     own = set(provider_ids.values())
     shares: dict[int, set[int]] = {}
     for provider, pool in disk.items():

@@ -1,9 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cells and devices of hosts, and the parts that domains have, in the store, in the caller's
-transaction.
-"""
+"""The cells and devices of hosts and their users in the store, in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -113,8 +111,7 @@ class Hardware:
         self._ids = providers.ids(connection, set().union(*self._nested.values()))
 
     def resources(self, node: int, domain: DomainReport, resources: Resources) -> Resources:
-        """Return the amounts that a domain takes, with PCPU in place of VCPU for its dedicated
-        CPUs.
+        """Return the amounts of a domain, with PCPU in place of VCPU for its dedicated CPUs.
 
         They are not known on a host that keeps no CPUs for pinned vCPUs or reports no cells.
         """
@@ -124,9 +121,7 @@ class Hardware:
         return {**resources, "VCPU": resources.get("VCPU", 0) - pinned, "PCPU": pinned + others}
 
     def nested(self, node: int, domain: DomainReport) -> tuple[set[int], dict[int, Resources]]:
-        """Return the ids of a node's providers of devices, and the amounts that a domain takes of
-        them.
-        """
+        """Return the ids of a node's providers of devices, and the amounts of a domain there."""
         own = {self._ids[uuid] for uuid in self._nested.get(node, ()) if uuid in self._ids}
         taken: dict[int, Resources] = {}
         for device in self._devices(node, domain):
@@ -137,8 +132,9 @@ class Hardware:
         return own, taken
 
     def write_use(self, shown: Shown, keep: Collection[tuple[int, str]], resized: Collection[tuple[int, str]] = ()) -> bool:
-        """Record the cells and devices of their nodes that domains have. Their consumers must
-        exist.
+        """Record the cells and devices of their nodes that domains have.
+
+        Their consumers must exist.
 
         :param shown: all domains of these nodes.
         :param keep: (node id, uuid) of consumers that keep their cells and devices: claimed, and

@@ -1,8 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The further storage pools of nodes in the store, in the caller's transaction: providers, and
-amounts of instances.
+"""The further storage pools of nodes in the store: providers, and amounts of instances.
+
+All is done in the caller's transaction.
 """
 
 from __future__ import annotations
@@ -170,9 +171,7 @@ class Pools:
         return self._ids.get(node, {}).get(name)
 
     def put(self, node: int, taken: Mapping[int, Resources], amounts: Resources) -> dict[int, Resources]:
-        """Return the amounts of an instance by provider, with new amounts of pools in place of the
-        old ones.
-        """
+        """Return the amounts of an instance by provider, with new amounts of pools."""
         found = {key: {name: n for name, n in each.items() if not name.startswith(POOL_PREFIX)} for key, each in taken.items()}
         for name, amount in amounts.items():
             if amount:

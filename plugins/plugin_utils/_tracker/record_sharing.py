@@ -69,9 +69,7 @@ def tidy(connection: Connection, before: Iterable[Any]) -> bool:
 
 
 def _uuids(facts: Mapping[str, Any] | None) -> set[str]:
-    """Return the aggregates of a node with these facts: of its storage, its further pools and its
-    IP pools.
-    """
+    """Return the aggregates of a node: of its storage, its further pools and its IP pools."""
     facts = facts or {}
     found = {_ip_uuid(name) for name in facts.get("ip_pools") or {}}
     if facts.get("shared_storage"):

@@ -16,8 +16,7 @@ AMOUNTS = ("total", "reserved", "allocation_ratio")
 
 
 def of_hosts(connection: Connection, hosts: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Return the compute nodes with inventories, and the instances, of each of these hosts that has
-    a node.
+    """Return the compute nodes with inventories, and the instances, of hosts that have a node.
 
     Heartbeats and figures of use are left out, because they change with each discovery.
 

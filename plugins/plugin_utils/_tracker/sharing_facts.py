@@ -1,8 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The storage pool behind the disk of a compute node, if other hosts see that pool too; pools of
-routed IP addresses.
+"""The shared storage pool behind the disk of a compute node, and pools of routed IP addresses.
 
 Data in, data out. See docs/shared-storage.md.
 """
@@ -27,9 +26,7 @@ _LONGEST_ID = 1000
 
 @functools.lru_cache(maxsize=1024)
 def uuid_of(shared_id: str) -> str:
-    """Return the uuid of a sharing provider and of its placement aggregate, equal in every
-    discovery.
-    """
+    """Return the uuid of a sharing provider and its aggregate, equal in every discovery."""
     return str(uuid.uuid5(_NAMESPACE, shared_id))
 
 
@@ -146,8 +143,9 @@ def describe_ip_pools(value: Any, where: str) -> dict[str, dict[str, Any]]:
 
 
 def _range(text: Any, place: str) -> tuple[int, int]:
-    """Return the first and the last address as numbers; for a network, of the addresses that hosts
-    may have.
+    """Return the first and the last address as numbers.
+
+    For a network, only addresses for hosts count.
     """
     try:
         if isinstance(text, str) and "/" in text:

@@ -228,8 +228,9 @@ def counted_as(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
 
 
 def pool_of(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """Return the name of the storage pool with a disk or another file of a domain; None if it is in
-    none.
+    """Return the name of the storage pool with a disk or another file of a domain.
+
+    Return None if it is in none.
 
     The pool may be counted or not.
     """
