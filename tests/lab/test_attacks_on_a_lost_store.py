@@ -116,8 +116,8 @@ KEPT = ("instance_delete", {"drover_instance_force": True, "drover_delete_keep_d
 @pytest.mark.parametrize("seen", ["nothing", "kvm1", "all but kvm2"])
 @pytest.mark.parametrize("how", ["new", "restored"])
 def test_stale_definitions_are_left_alone_while_a_host_was_not_read(lost, how, seen):
-    """web runs on kvm2 and off is there, shut off. kvm1 has the earlier definitions, and a restored
-    store has both on kvm1."""
+    """web runs on kvm2; the domain off is on kvm2 too, shut off. kvm1 has the earlier definitions, and a
+    restored store has both on kvm1."""
     if (how, seen) == ("new", "nothing"):
         pytest.skip("such a store knows no instance")
     fleet = lost.fleet

@@ -48,7 +48,7 @@ def rand_uuid(rng):
 
 
 def make_fleet(n, seed=0, load=0.45, all_up=False):
-    """n hosts filled to about `load` of what their ratios allow."""
+    """Return n hosts filled to about `load` of the capacity by their ratios."""
     rng = random.Random(f"fleet/{seed}")
     hosts = []
     for i in range(n):

@@ -284,7 +284,7 @@ def document(seed, hosts, requests):
         for each in made
         for cell in each["cells"][:1]
     ] or [(8, 32)]
-    # Half of the fleet's middle: what fits small hosts fits large ones too.
+    # Half of the fleet's middle: a request that fits small hosts fits large ones too.
     return {
         "hosts": made,
         "alias": ALIASES,

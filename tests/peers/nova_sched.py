@@ -64,8 +64,8 @@ DOWN_FOR = 100000
 class Clock:
     """Accumulates wall and CPU seconds by name.
 
-    All of this is one thread, so the CPU time is what the wall time would
-    be on an idle machine.
+    All of this is one thread, so the CPU time is the wall time of an
+    idle machine.
     """
 
     def __init__(self):
@@ -296,7 +296,7 @@ class PeerHostManager(host_manager.HostManager):
         }
 
     def fresh(self):
-        """Undo what consumption left in shared objects."""
+        """Undo the changes of consumption in shared objects."""
         self._reset_instances()
         now = timeutils.utcnow(with_timezone=True)
         for h in self.fleet:

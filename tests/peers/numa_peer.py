@@ -197,7 +197,7 @@ class Request:
         self.flavor = flavor_object(data)
         self.error = None
         try:
-            # The object refuses what the API's schema would have refused.
+            # The object refuses the values that the API's schema would have refused.
             self.image = image_object(data)
             self.topology = hardware.numa_get_constraints(self.flavor, self.image)
             # The other checks of the API before the scheduler.
@@ -238,7 +238,7 @@ class Request:
 
 
 class Host:
-    """A host with what its instances take."""
+    """A host with the resources of its instances."""
 
     def __init__(self, data, fresh=False):
         self.name = data["name"]
@@ -437,7 +437,7 @@ def configure(document):
     if document.get("pci_in_placement"):
         CONF.set_override("pci_in_placement", True, "filter_scheduler")
     pci_request.get_alias_from_config.cache_clear()
-    # Nova asks this machine's sysfs whether an address in a device spec is a PF: ask the document.
+    # Nova reads in this machine's sysfs if an address in a device spec is a PF: read the document.
     functions = {each["address"] for host in document["hosts"] for each in host.get("pci") or () if each.get("dev_type") == "type-PF"}
     pci_utils.is_physical_function = lambda *parts: "{}:{}:{}.{}".format(*parts) in functions
 

@@ -309,7 +309,7 @@ def test_contract_breaks(clean_tree, contract, name, line):
 
 
 # ---------------------------------------------------------------------------------------------
-# What import-linter cannot see: files in folders that it leaves out, and the words inside.
+# Rules that import-linter cannot check: files in folders that it leaves out, and words in files.
 # ---------------------------------------------------------------------------------------------
 
 

@@ -41,7 +41,7 @@ def test_those_that_were_removed_are_marked(prepared_url, file):
     told = run("_definitions", mark_absent=gone, check=True, diff=True, **given)
     assert told["changed"] is True and file.read_text() == before
     assert run("_definitions", mark_absent=gone, **given)["changed"] is True
-    # By its uuid the third one is another instance.
+    # The third one has another uuid, so it is another instance.
     wanted = before.replace("- name: web1\n", "- name: web1\n    state: absent\n").replace("{name: web2,", "{name: web2, state: absent,")
     assert file.read_text() == wanted and told["diff"][0]["after"] == wanted
     assert run("_definitions", mark_absent=gone, **given)["changed"] is False

@@ -149,7 +149,8 @@ def test_its_new_host_dies_before_anybody_has_read_the_old_one(url, there, capsy
 
 
 def test_its_new_host_dies_and_only_the_old_one_has_room(url, there, capsys):
-    """Neither waits for the other: the old host comes back with the definition that it has kept, and the instance is restarted there."""
+    """The two do not wait for each other: the old host comes back with its kept definition, and the
+    instance is restarted there."""
     run("host", store_url=url, host="kvm3", state="disabled", reason="a new fan")
     die(url, there, "kvm2")
     evacuate(url, "kvm2")

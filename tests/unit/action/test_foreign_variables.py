@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Variables that a playbook does not read: it refuses them before anything else."""
+"""Variables that a playbook does not read: the playbook refuses them first."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def test_by_instance_host_and_day(url):
     assert [each["message"] for each in run("history_info", store_url=url, host="kvm1")["actions"]] == ["drain 2", "drain 0"]
     assert [each["message"] for each in run("history_info", store_url=url, rows=1)["actions"]] == ["drain 2"]
     assert run("history_info", store_url=url, day="2020-02-29")["actions"] == []
-    # Midnight may have passed since.
+    # Midnight may have passed in between.
     assert len(run("history_info", store_url=url, day=today)["actions"]) == 3 or today != time.strftime("%Y-%m-%d", time.gmtime())
     assert "Write it as YEAR-MONTH-DAY" in failure("history_info", store_url=url, day="27.11.2026")
 

@@ -65,7 +65,7 @@ def test_image_gets_the_collections_and_their_packages(tmp_path, collections):
         env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(there.parent), "HOME": str(tmp_path)},
     )
     assert (installed / "ansible_collections/drover/compute/MANIFEST.json").is_file()
-    # ansible-builder adds what the collections in the image name to what the definition names.
+    # ansible-builder adds the requirements of the collections in the image to the definition's.
     run(BUILDER, "introspect", installed, "--write-pip", tmp_path / "pip.txt", "--write-bindep", tmp_path / "bindep.txt")
     packages = [line.partition("#")[0].strip() for line in (tmp_path / "pip.txt").read_text().splitlines()]
     assert set(lines("requirements.txt")) <= {line for line in packages if line}

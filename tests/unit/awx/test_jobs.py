@@ -275,7 +275,7 @@ def test_awx_3_a_rolling_maintenance_has_its_artifact_whatever_happens(fleet):
     assert not found["finished"] and [each["host"] for each in found["left_out"]] == ["kvm1", "kvm2"] and found["batches"] == []
     refused = fleet("rolling-maintenance", drover_plan_only="true", drover_rolling_reboot="always")
     assert refused.artifacts["drover_rolling"]["message"] == sentence(refused) and "cannot be taken" in sentence(refused)
-    # The same reason is said once for all hosts (row 15).
+    # The output has the reason once for all hosts (row 15).
     assert "the same for kvm2" in sentence(refused) and sentence(refused).count("kvm2") == 1
     hooks = fleet("rolling-maintenance", drover_rolling_hooks='{"nonsense": "update.yml"}')
     assert hooks.artifacts["drover_rolling"]["message"] == sentence(hooks)

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller and the store are guests of the fleet: they are found, and a run never stops what
-it needs."""
+"""The controller and the store are guests of the fleet: they are found, and no run stops a
+machine that it needs."""
 
 from __future__ import annotations
 

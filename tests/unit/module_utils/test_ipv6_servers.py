@@ -1,8 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Storage behind an IPv6 address is one storage, for each way in which a disk, a pool and a mount
-write the address (F19)."""
+"""Storage behind an IPv6 address is one storage, for each form of the address in a disk, a
+pool and a mount (F19)."""
 
 from __future__ import annotations
 

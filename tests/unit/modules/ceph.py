@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A pool of Ceph as libvirt and qemu-img show it. It refuses what these refuse; each rule was seen with libvirt 9.0 and Ceph 16.2."""
+"""A pool of Ceph as libvirt and qemu-img show it, with their refusals. Each rule was seen with
+libvirt 9.0 and Ceph 16.2."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class Image:
 
 
 class Ceph:
-    """The pool: the handle of libvirt, and what qemu-img does with its images."""
+    """The pool: the handle of libvirt, and the operations of qemu-img on its images."""
 
     def __init__(self):
         self.images, self.known = {}, set()
@@ -90,7 +91,7 @@ class Ceph:
         return Volume(self, name)
 
     def qemu_img(self, conn, pool, name, before, options, seconds, held=(), snapshot=None, may_differ=False):
-        """In place of _rbd._with_qemu_img()."""
+        """Act in place of _rbd._with_qemu_img()."""
         image = self.images[name]
         if before[0] == "compare":
             assert before[1:3] == ["-q", "--image-opts"] and may_differ

@@ -83,7 +83,8 @@ class Guest:
 
 
 def on_a_disk(folder, monkeypatch):
-    """Show a folder as a file system on a disk, whatever the temporary folder of the machine is on: /tmp may be in memory."""
+    """Show a folder as a file system on a disk, for any temporary folder of the machine: /tmp may be
+    in memory."""
     found = destination.all_mounts
     monkeypatch.setattr(destination, "all_mounts", lambda: [*found(), (os.path.realpath(folder), "/", "ext4", "/dev/vdb1")])
 

@@ -92,7 +92,7 @@ def test_check_mode_starts_nothing_and_tells_the_same(migrate, tmp_path):
 
 
 def test_nothing_of_the_module_stays_open_in_the_worker(migrate):
-    """The module must return though its worker goes on: else SSH would wait for it."""
+    """The module must return though its worker continues: otherwise SSH would wait for it."""
     began = time.monotonic()
     # 192.0.2.1 is reserved for documentation: the worker waits there for its time limit.
     result = migrate(start=[move(NOSUCH, destination_uri="test+tcp://192.0.2.1/default")], wait=0)

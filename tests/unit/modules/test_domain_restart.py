@@ -50,7 +50,7 @@ def test_defined_and_left_off_and_started_later(run_module, fake_host, order):
     result = run_module("_domain_restart", uri=uri, instances=[{**order, "running": False}])
     assert result["instances"][0]["state"] == "shutoff" and not connection.lookupByName("vm").isActive()
     assert not run_module("_domain_restart", uri=uri, instances=[{**order, "running": False}])["changed"]
-    # A dry run foretells the same, and what a definition that is not the same becomes.
+    # A dry run predicts the same result, also for a changed definition.
     xml = connection.lookupByName("vm").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     for text, changed in ((xml, False), (xml.replace("</domain>", "<description>newer</description></domain>"), True)):
         given = [{**order, "running": False, "xml": text}]

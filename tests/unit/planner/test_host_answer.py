@@ -140,7 +140,7 @@ def test_what_stands_around_them_makes_no_silence_of_an_answer(words, noise):
         # The module ran there, and failed.
         ({"failed": True, "msg": "file not found", "invocation": {"module_args": {}}}, (LOGIN, LOGIN, LOGIN)),
         ({"failed": True, "msg": "MODULE FAILURE", "module_stdout": "", "rc": 127}, (LOGIN, LOGIN, LOGIN)),
-        # Nothing came as far as the host.
+        # No request reached the host.
         ({"failed": True, "msg": "you must install the sshpass program"}, (REFUSED, UNCLEAR, UNCLEAR)),
         ({"failed": True, "msg": ""}, (REFUSED, UNCLEAR, UNCLEAR)),
         # The time limit of the task passed: the host is dead, or it hangs. The texts of

@@ -109,7 +109,8 @@ def fleet(*hosts, instances=(), groups=None, aggregates=None):
 
 
 def provide(columns, rc, *providers):
-    """Let nodes take a class from nested and sharing providers as well as from their own, and show what the store would show.
+    """Let nodes take a class from nested and sharing providers as well as from their own,
+    and show the values of the store.
 
     :param providers: dicts name, total, used, hosts (rows of the nodes), shared (bool), and more fields of an inventory.
     """

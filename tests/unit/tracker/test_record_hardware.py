@@ -317,7 +317,7 @@ def test_a_move_takes_free_cpus_at_the_destination(prepared_url):
         DroverError, match="kvm3: it lacks room for cell 0 of the guest; its NUMA cell [01] comes nearest and has 0 of 1 CPUs to pin"
     ):
         moved(prepared_url, "db", "kvm3")
-    # Both ends are held while it moves, whatever the hosts show.
+    # Both ends are held while it moves, for any report of the hosts.
     fleets.discover(prepared_url, node(web, options=SETS), node(host="kvm3", options=one))
     assert {("kvm1", "web"), ("kvm3", "web")} < cpus(prepared_url).keys()
 

@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._common.errors impo
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, sharing_facts
 
 POOL = "<pool type='{kind}'><name>vms</name><source>{source}</source><target><path>/srv/vms</path></target></pool>"
-# As libvirt's formatstorage documentation writes them.
+# The forms of libvirt's formatstorage documentation.
 POOLS = {
     "netfs": (
         "<host name='NFS.example.com.'/><dir path='/export/vms/'/><format type='nfs'/>",
