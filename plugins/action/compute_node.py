@@ -401,7 +401,7 @@ def _to_look_at(host: str, found: Mapping[str, Any]) -> str:
 
 
 def _doubled_sentences(doubled: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a message for each domain on several compute nodes, and one message for nodes that are the same machine."""
+    """Return a message for each doubled domain, and one for nodes that are the same machine."""
     sentences: list[str] = []
     shared: dict[tuple[str, ...], list[str]] = {}
     for each in doubled:

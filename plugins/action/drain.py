@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Empty hosts, or a storage pool: one run of conductor.drain.Drain or conductor.pool_drain.PoolDrain."""
+"""Empty hosts or a storage pool: one conductor.drain.Drain or conductor.pool_drain.PoolDrain."""
 
 from __future__ import annotations
 

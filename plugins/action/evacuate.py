@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Evacuate a dead host: one half of a run of conductor.evacuation.Evacuation, before its power is cut or after it."""
+"""Evacuate a dead host: the half of a conductor.evacuation.Evacuation before or after the fence."""
 
 from __future__ import annotations
 

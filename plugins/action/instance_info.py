@@ -96,7 +96,7 @@ class ActionModule(DroverAction):
     def _named(
         self, connection: Connection, found: Iterable[Mapping[str, Any]], wanted: list[Any], unknown: list[Any] | None
     ) -> list[dict[str, Any]]:
-        """Return the named instances, in that order, with the properties that operations on them need."""
+        """Return the named instances, in that order, with the properties for operations on them."""
         listed = {each["uuid"]: each for each in found}
         rows = [row for row in instance_lookup.find(connection, wanted, unknown) if row["uuid"] in listed]
         return [

@@ -28,7 +28,7 @@ STORE_SPEC: dict[str, dict[str, Any]] = {"store_url": {"type": "str", "no_log": 
 
 def variables_of(task_vars: Mapping[str, Any], host: str) -> Mapping[str, Any]:
     """Return the variables of a host in the inventory; none if the inventory does not have it."""
-    # Ansible's hostvars has no get(): for an unknown host it returns a value that fails when it is used.
+    # Ansible's hostvars has no get(): for an unknown host it returns a value that fails in use.
     known = task_vars.get("hostvars") or {}
     return known[host] if host in known else {}  # noqa: SIM401
 
@@ -44,7 +44,7 @@ class DroverAction(ActionBase):
     ARGUMENT_SPEC: dict[str, dict[str, Any]] = {}
     REQUIREMENTS: dict[str, Any] = {}
     VARIABLES: Sequence[str | tuple[str, str]] = ()
-    #: Options that a playbook sets from variables of other names: {option: variable}. A person has typed these.
+    #: Options that a playbook sets from typed variables of other names: {option: variable}.
     TYPED: Mapping[str, str] = {}
     _supports_check_mode = True
     _supports_async = False
@@ -144,7 +144,7 @@ class DroverAction(ActionBase):
         return args
 
     def _typed(self, message: str, task_vars: Mapping[str, Any]) -> str:
-        """Return a sentence with the variables behind the options of a message, or an empty text."""
+        """Return a sentence with the variables behind the options of a message, or nothing."""
         named = [f"{variable} (option {option})" for option, variable in self.TYPED.items() if re.search(rf"\b{option}\b", message)]
         return (
             f"{'' if message.endswith('.') else '.'} Set {' or '.join(named)}."

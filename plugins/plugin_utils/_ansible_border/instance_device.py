@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The base class and options of the actions instance_disk, instance_interface and instance_cdrom."""
+"""The base class and options of instance_disk, instance_interface and instance_cdrom."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ONE_INSTANCE = ["name", "uuid"]
 
 
 class InstanceDeviceAction(ConductorAction):
-    """An action that attaches a device of one kind to an instance, detaches it, or makes it larger. It runs on the controller."""
+    """An action on the controller that attaches, detaches or enlarges a device of an instance."""
 
     _requires_connection = False
     TYPED = {"path": "drover_disk_path", "target": "drover_disk", "name": "drover_instance"}

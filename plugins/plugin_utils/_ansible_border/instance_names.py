@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names of instances in an inventory. The name of a domain never makes it a hypervisor, or this machine."""
+"""Names of instances in an inventory, never equal to a hypervisor or this machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def choose(instances: Collection[Mapping[str, Any]], taken: Collection[str]) -> 
         count[each["name"]] = count.get(each["name"], 0) + 1
     given: dict[str, Mapping[str, Any]] = {}
     changed = []
-    # First the instances that keep their names, then by uuid, so that the order of the instances does not matter.
+    # First the instances that keep their names, then by uuid, so that their order has no effect.
     for each in sorted(instances, key=lambda each: (not _keeps(each, count, taken), each["uuid"])):
         name, uuid = each["name"], each["uuid"]
         if _keeps(each, count, taken):

@@ -21,7 +21,7 @@ KEPT_SPEC: dict[str, dict[str, Any]] = {
 
 
 class KeptItem(DroverAction):
-    """Create, change or delete one item of a SECTION of the definitions file, which a subclass sets."""
+    """Create, change or delete one item of a SECTION of the definitions file; a subclass sets it."""
 
     SECTION: str
     _requires_connection = False

@@ -96,7 +96,7 @@ def _exists(pid: int) -> bool:
 
 
 def _started(pid: int | str) -> str:
-    """Return the start time of a process in ticks of the kernel, or an empty text if it cannot be read."""
+    """Return the start time of a process in ticks of the kernel; empty if it cannot be read."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             # The command in brackets may contain blanks.

@@ -84,7 +84,7 @@ class Hand:
             self.action._task.check_mode = before
 
     def act(self, module: str, args: Mapping[str, Any]) -> certainty.Answer:
-        """Run a module that may change the hypervisor. Return an Answer even if the host is lost."""
+        """Run a module that may change the hypervisor. Return an Answer also if it is lost."""
         try:
             result = self._run(module, args)
         except NotThisHost as problem:
@@ -143,7 +143,7 @@ class Hand:
 
 
 def plain_result(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a result to plain types; objects of ansible-core 2.19 and later are left out or converted to text."""
+    """Convert a result to plain types; omit objects of ansible-core 2.19, or make text of them."""
     found = {key: value for key, value in result.items() if key not in ("exception", "deprecations")}
     if found.get("warnings"):
         found["warnings"] = [each if isinstance(each, str) else each.event.msg for each in found["warnings"]]

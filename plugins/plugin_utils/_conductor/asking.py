@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one way to a fresh look: read many hosts at the same time with a module that changes nothing."""
+"""The one way to a fresh look: read many hosts at the same time, and change nothing."""
 
 from __future__ import annotations
 

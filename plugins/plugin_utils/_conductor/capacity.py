@@ -60,7 +60,7 @@ def named_plans(
 
 
 def read_growth(connection: Connection) -> list[Growth]:
-    """Return when resource classes of zones are full, from the last days that discovery recorded."""
+    """Return when resource classes of zones are full, from the last recorded days."""
     today = int(clock.now(connection) // history.DAY)
     return growth.find(history.read(connection, today - growth.DAYS), today)
 

@@ -477,7 +477,7 @@ class Drain:
         return self._hosts.discover(host)["occupants"]
 
     def _surprising(self, host: str, seen: Occupants) -> list[Occupant]:
-        """Return the instances on a host that should not be there, wherever the store records them."""
+        """Return the instances that a host should not have, wherever the store records them."""
         expected = {each["uuid"] for each in [*self.staying, *self.stopping] if each["host"] == host}
         return [each for each in seen["running"] + seen["shut_off"] if each["uuid"] not in expected]
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The records of a drained storage pool: its hosts, its contents, and other pools of these hosts."""
+"""The records of a drained storage pool: its hosts, its contents, and their other pools."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _path(facts: Mapping[str, Any]) -> str | None:
 
 
 class Contents:
-    """The contents of the pool and their possible destinations, from the last report of the hosts."""
+    """The contents of the pool and their possible destinations, from the last reports."""
 
     def __init__(self, connection: Connection, pools: Sequence[HostPool]) -> None:
         self._pools = {each.node.id: each for each in pools}
@@ -267,7 +267,7 @@ class Contents:
         return None
 
     def _taken(self, connection: Connection) -> Taken:
-        """Return the amounts that the instances of the disks already have in the destination pools."""
+        """Return the amounts that the instances of the disks have in the destination pools."""
         uuids = {each.uuid for each in self.disks}
         ids = providers.ids(connection, {space.place[0] for space in self.spaces})
         by_id = {key: uuid for uuid, key in ids.items()}

@@ -185,7 +185,7 @@ class Evacuation:
         return decision
 
     def _restart_libvirt(self) -> None:
-        """Restart libvirt on the host. Guests run without libvirt, so the restart harms no guest."""
+        """Restart libvirt on the host. It harms no guest, because guests run without libvirt."""
         hand = self._hosts.hand(self.host, SERVICE)
         service = self._hosts.variables(self.host).get("drover_libvirt_service")
         if not service:

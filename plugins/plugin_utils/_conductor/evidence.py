@@ -80,7 +80,7 @@ def witnesses(connection: Connection, host: str, others: Iterable[str], variable
 
 
 def peers(connection: Connection, host: str, others: Iterable[str]) -> list[str]:
-    """Return some of the other hypervisors, if possible only hosts that were up at their last look."""
+    """Return some of the other hypervisors, if possible hosts that were up at the last look."""
     others = sorted(set(others) - {host})
     up = sorted(services.up_hosts(connection, others, clock.now(connection)))
     return (up or others)[:WITNESSES]

@@ -167,7 +167,7 @@ class HostMoves:
         return move
 
     def _add_files(self, orders: Sequence[UnopenedOrder], options: Options, fresh: bool) -> None:
-        """Add to orders the storage and files of other hosts, because their host needs these facts."""
+        """Add to orders the facts that their host needs on storage and files of other hosts."""
         if not orders:
             return
         found = self._removing.of_moves(orders, {order["uuid"]: options.of(order) for order in orders}, fresh)

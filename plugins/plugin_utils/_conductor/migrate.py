@@ -352,7 +352,7 @@ class Mover:
         return ready
 
     def _give_up(self, mentioned: set[str]) -> None:
-        """End moves that the hypervisor no longer mentions. Otherwise the run would wait for ever."""
+        """End moves that the hypervisor no longer mentions, so that the run does not wait for ever."""
         for uuid, order in list(self._running.items()):
             self._silent[uuid] = 0 if uuid in mentioned else self._silent.get(uuid, 0) + 1
             if self._silent[uuid] >= SILENT:

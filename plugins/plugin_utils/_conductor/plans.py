@@ -222,7 +222,7 @@ class RollingQuestion:
 
 
 def naming_own(plan: RollingPlan, own: OwnMachines) -> RollingPlan:
-    """Add the machines that this run itself needs to the lines of a plan, unless the plan is empty."""
+    """Add the machines that this run itself needs to the lines of a plan with batches."""
     return {**plan, "lines": [*plan["lines"], *own.sentences()]} if plan["batches"] else plan
 
 
@@ -365,7 +365,7 @@ def estimate(
 
 
 def count_disks(connection: Connection, plan: DrainPlan, reports: Sequence[PrecheckReport]) -> None:
-    """Count the disks that hypervisors have seen, in place: in moves, seconds and lines of a plan."""
+    """Count the disks that hypervisors have seen, in the moves, seconds and lines of a plan."""
     known = {move["uuid"]: LocalDisks(move["copies_disk_mib"], tuple(move["unknown"]), tuple(move["disks"])) for move in plan["moves"]}
     for each in reports:
         if each["copies_disk_mib"] is not None:
@@ -382,7 +382,7 @@ def _seen(disk: DiskMove, copied: Mapping[str, int]) -> DiskMove:
 
 
 def _by_source(moves: Sequence[DrainMove]) -> list[list[DrainMove]]:
-    """Return moves in the order of StagedMoves: all moves of one host before the moves of the next."""
+    """Return moves in the order of StagedMoves: all moves of one host before the next."""
     return [[move for move in moves if move["from_host"] == source] for source in dict.fromkeys(move["from_host"] for move in moves)]
 
 

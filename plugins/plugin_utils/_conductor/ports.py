@@ -105,7 +105,7 @@ class Hosts(Protocol):
         """Return the names of all hypervisors of the inventory, also beyond the limit of a run."""
 
     def variables(self, host: str) -> Mapping[str, Any]:
-        """Return the variables of a host in the inventory; empty if the inventory does not have it."""
+        """Return the variables of a host in the inventory; empty without such a host."""
 
 
 class Clock(Protocol):

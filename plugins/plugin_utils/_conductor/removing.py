@@ -56,7 +56,7 @@ class Removing:
         return found + self._fresh(host, set(paths) - set(found), None if counts else uuid, everywhere=True)
 
     def look_shared(self, host: str, paths: Collection[str]) -> dict[str, str]:
-        """Return the files of a host that hosts with the same shared storage need, and the reasons."""
+        """Return the files of a host that hosts with its shared storage need, and the reasons."""
         with self._store.read() as connection:
             found = dict.fromkeys(used_files.shared_elsewhere(connection, host, paths), "a domain of another host uses it")
         fresh = self._fresh(host, set(paths) - set(found), None, everywhere=False)

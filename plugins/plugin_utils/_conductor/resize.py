@@ -39,7 +39,7 @@ More = ParamSpec("More")
 
 
 class LeftOpen(DroverError):
-    """The place of an instance, or this run's right to work on it, is uncertain. Nothing is undone."""
+    """The place of an instance, or the right to work on it, is uncertain. Nothing is undone."""
 
 
 @dataclasses.dataclass(frozen=True)

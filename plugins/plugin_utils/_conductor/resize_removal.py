@@ -33,7 +33,7 @@ KEPT = "its domain is gone, and nothing else says that the file is its own: look
 
 
 def is_resized(instance: NamedInstance) -> bool:
-    """Return True if an instance on a host has an open resize, or one that waits to be confirmed."""
+    """Return True if an instance on a host has an open or unconfirmed resize."""
     migration = instance["migration"]
     return migration is not None and migration["type"] == migration_claims.RESIZE and instance["host"] is not None
 

@@ -429,7 +429,7 @@ class ResizeSteps:
         }
 
     def _named(self, instance: NamedInstance | Resize, uri: str | None) -> dict[str, Any]:
-        """Return the arguments of the module domain for the instance and the way of its shutdown."""
+        """Return the arguments of the module domain on the instance and its shutdown."""
         return {
             "uri": uri,
             "uuid": instance["uuid"],
@@ -475,7 +475,7 @@ def has_arrived(resize: Resize) -> bool:
 
 
 def _has_requested_size(resize: Resize, new: NewSize | None) -> bool:
-    """Return True if an open resize has the requested size; ``new`` is None for a cold migration."""
+    """Return True if an open resize has the requested size; None is a cold migration."""
     if new is not None and new.sizes:
         there: Mapping[str, Any] = resize["new"]
         return bool(resize["given"]) and all(there[name] == size for name, size in new.sizes.items())

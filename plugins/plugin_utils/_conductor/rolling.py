@@ -318,7 +318,7 @@ class Rolling:
             raise DroverError(f"drover_rolling_hooks: {name} is {path}, {why}. Nothing was changed.")
 
     def _chosen(self, seen: Sequence[Seen], records: Records) -> tuple[list[str], list[BlockedHost]]:
-        """Return the hosts that take part, and the hosts that are left out, each with the reason."""
+        """Return the hosts that take part, and those left out, each with the reason."""
         with self._store.read() as connection:
             drained = services.drained_hosts(connection)
         todo: list[str] = []

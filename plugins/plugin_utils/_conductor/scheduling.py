@@ -134,7 +134,7 @@ def read_whole_fleet(
 def read_for_losses(
     connection: Connection, specs: Sequence[RequestSpec], policy: Policy, now: float, service_down_time: float = 0
 ) -> tuple[FleetColumns, list[InstanceAmounts]]:
-    """Read the columns and the amounts of all instances, for the capacity after a loss of a host."""
+    """Read the columns and all amounts of instances, for the capacity after a loss of a host."""
     placed = read_amounts(connection)
     query = columns_for_specs(specs, policy)
     query.groups, query.instances = ALL, placed
@@ -166,7 +166,7 @@ def decide(
     service_down_time: float = 0,
     explain: bool = True,
 ) -> list[Selection]:
-    """Make selections for request mappings, each with a uuid; see scheduler.filter_scheduler.schedule."""
+    """Make selections for requests, each with a uuid; see scheduler.filter_scheduler.schedule."""
     specs = read_specs(connection, requests, policy)
     if not specs:
         return []

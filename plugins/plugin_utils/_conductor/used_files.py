@@ -70,7 +70,7 @@ def refuse_written(connection: Connection, uuid: str, name: str, host: str, imag
 
 
 def refuse_read(connection: Connection, uuid: str, name: str, host: str, paths: Collection[str]) -> None:
-    """Refuse to give an instance a disk or a medium to read that an instance of any host may write to."""
+    """Refuse to let an instance read a disk or medium that an instance of any host may write to."""
     for path, user in _users(connection, uuid, host, paths, writes=True):
         raise _nothing_begun(
             f"Instance {name} on {host}: {path} is a file that {user} writes to, so what is read from it would change. Nothing was begun: "
@@ -90,7 +90,7 @@ def shared_elsewhere(connection: Connection, host: str, paths: Collection[str]) 
 
 
 def _users(connection: Connection, uuid: str, host: str, paths: Collection[str], writes: bool = False) -> Iterator[tuple[str, str]]:
-    """Return the paths that another instance needs or may write to, with the name of that instance."""
+    """Return the paths that another instance needs or may write to, with its name and host."""
     for path, identity in sorted(_named(connection, host, paths), key=str):
         user = files.user(connection, path, identity, uuid, writes)
         if user is not None:

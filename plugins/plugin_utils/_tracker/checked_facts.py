@@ -415,7 +415,7 @@ def _with_name(facts: Any, where: str, sentences: list[str]) -> Any:
 
 
 def _with_addresses(facts: Any, where: str, sentences: list[str]) -> Any:
-    """Return a domain without invalid addresses, because SSH might accept them as something else."""
+    """Return a domain without invalid addresses, because SSH might interpret them."""
     interfaces = facts.get("interfaces") if isinstance(facts, dict) else None
     if not isinstance(interfaces, list) or not any(isinstance(each, dict) and each.get("addresses") for each in interfaces):
         return facts

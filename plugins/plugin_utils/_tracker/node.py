@@ -80,7 +80,7 @@ class CpuSets(NamedTuple):
 
 
 class NodeReport(TypedDict):
-    """A compute node in the form that the tracker records; ``warnings`` are sentences for people."""
+    """A compute node for the record of the tracker; ``warnings`` are sentences for people."""
 
     hypervisor_hostname: str
     #: The columns of the table compute_nodes.

@@ -16,7 +16,7 @@ from . import record_pools
 
 
 def of_host(connection: Connection, host: str) -> list[ListedPool]:
-    """Return the pools of a host's drover_storage_pools, from its last discovery, by node and name."""
+    """Return the pools of a host's drover_storage_pools at its last discovery, by node and name."""
     nodes = compute_nodes.by_host(connection, [host])
     found = [(node, pool) for _key, node in sorted(nodes.items()) for pool in (node.facts or {}).get("storage_pools") or ()]
     uuids = [record_pools.provider_uuid(node.uuid, pool) for node, pool in found]

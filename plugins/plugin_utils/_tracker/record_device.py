@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The devices of one instance in the store: the claim before a change, and the record afterwards."""
+"""The devices of one instance in the store: the claim before a change, the record afterwards."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _node(connection: Connection, uuid: str, host: str, foreseen: DomainReport) 
 
 
 def _providers(connection: Connection, node: Any) -> tuple[int, Mapping[int, int]]:
-    """Return the provider of a node, and dict id -> id of its sharing provider of disk, or empty."""
+    """Return the provider of a node, and dict id -> id of its sharing provider of disk."""
     shared = (node.facts or {}).get("shared_storage")
     pool = record_sharing.uuid_of(shared["id"]) if shared else None
     ids = providers.ids(connection, [node.uuid, *([pool] if pool else [])])

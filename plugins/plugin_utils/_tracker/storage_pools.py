@@ -182,7 +182,7 @@ def of_node(
 
 
 def _file_system(place: Mapping[str, Any]) -> str | None:
-    """Return a text for the file system of an unshared folder; None if it is shared or not known."""
+    """Return a text for the file system of an unshared folder; None if shared or unknown."""
     known = None if place.get("shared_id") else place.get("folder_id")
     return known.rpartition("/")[0] if known else None
 
