@@ -14,7 +14,7 @@ author:
 description:
   - Counts how many more instances of a flavor, or of a request, fit into the fleet, on each compute node and in total, by the host filters of
     the scheduler and the free capacity. It names the resource class that runs out first.
-  - One provider must have all that one instance takes of a class. Groups of extra specs (C(resources1:)) count as their sum, whatever their traits.
+  - One provider must have all that one instance takes of a class. Groups of extra specs (C(resources1:)) count as their sum, with any traits.
   - It also counts how many fit if the worst host is lost and all its instances are restarted on the others (N+1).
   - It reads and never writes.
 options:

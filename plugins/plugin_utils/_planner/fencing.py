@@ -67,8 +67,8 @@ Objection = tuple[str, str, str]
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Times in seconds. The defaults are those of oVirt: 300 s after a start, 180 s between
-    fencings, half of the fleet.
+    """Times in seconds. The defaults come from oVirt: 300 s after a start, 180 s between fencings,
+    half of the fleet.
     """
 
     down_seconds: int = 60
@@ -265,7 +265,7 @@ def _lives(evidence: Evidence, reached: Sequence[str]) -> Iterator[Objection]:
 
 
 def words_of(host: str) -> str:
-    """Return the sentence with which a person confirms that a host is off."""
+    """Return the sentence that a person writes to confirm that a host is off."""
     return f"{host} is powered off"
 
 

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The day on which a fleet is full: a line through the use of the last days (least squares). Data
-in, data out.
+"""The day when a fleet is full: a line through the use of the last days (least squares). Data in,
+data out.
 """
 
 from __future__ import annotations

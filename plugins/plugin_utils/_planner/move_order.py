@@ -29,10 +29,10 @@ def assign_waves(moves: list[AnyMove], limits: MoveLimits | None = None, budgets
 
     In a wave all destinations are claimed before any source is freed. So a move to a host that
     earlier moves leave waits for the wave after theirs, and moves to such a host begin in their
-    order. Otherwise each move is in the earliest wave in which the limits hold. Stages keep these
+    order. Otherwise each move is in the earliest wave that keeps the limits. Stages keep these
     dependencies without the limits, for a conductor that keeps the limits itself.
 
-    :param moves: moves in an order in which each fits after the moves before it.
+    :param moves: moves in a possible order: each fits after the moves before it.
     :param budgets: {server group: the maximum of members that move at the same time}.
     :returns: the number of waves.
     """

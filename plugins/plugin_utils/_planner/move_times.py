@@ -29,8 +29,8 @@ LEAST_SECONDS = 5 * SETUP_SECONDS
 LEAST_MIB = 256
 #: A smaller share of disks, such as a file of UEFI's variables, does not count beside memory.
 DISK_SHARE = 1 / 16
-#: The number of moves between two hosts from which on moves of other hosts do not count for these
-#: two.
+#: The number of measured moves between two hosts that is enough: then moves of other hosts do not
+#: count for these two.
 PAIR_MOVES = 3
 
 #: The origin of a rate: measured between the two hosts of a move, measured in the whole fleet, the

@@ -279,8 +279,8 @@ class PackingState:
                 self.free[rows, number] += change
 
     def _begin(self, item: int, candidates: tuple[MigrationCandidate, ...], amounts: list[int], masks: set[str]) -> None:
-        """Record the providers from which a new item takes classes; set an amount to 0 if the item
-        keeps it at each of its destinations.
+        """Record the providers of a new item; set an amount to 0 if the item keeps it at each of
+        its destinations.
         """
         keep = np.ones(self.size, dtype=bool)
         for each in masks:
@@ -343,8 +343,8 @@ class PackingState:
         return key
 
     def rejections(self, item: int) -> dict[int, Rejection]:
-        """Return by row the rule that rejects each node to which an item may never go; of several
-        rules the first. The item has one candidate.
+        """Return the rule that rejects each forbidden node of an item, by row; the first of several
+        rules. The item has one candidate.
         """
         (candidate,) = self.candidates[item]
         left = ~self.masks[self.kind[item]]

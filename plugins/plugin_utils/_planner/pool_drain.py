@@ -99,8 +99,8 @@ class Unmovable(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """The present amounts of instances. Both are by the uuid of the instance and the place: bytes
-    of their disks there; GiB that are promised to them.
+    """The present amounts of instances. The keys are the uuid of the instance and the place. size:
+    bytes of their disks there. held: GiB that are promised to them.
     """
 
     size: Mapping[tuple[str, Place], int]

@@ -17,12 +17,11 @@ Part = tuple[int, int]
 
 
 class ProviderLoad:
-    """The used amounts of the providers of one class, and the providers from which each item takes
-    the class on each node.
+    """The used amounts of the providers of one class, and the providers that give each item the
+    class on each node.
 
     An item that returns to its first node takes its former allocation there. While it moves between
-    nodes of the sharing provider from which it takes the class, its allocation there stays and is
-    counted once.
+    nodes of its sharing provider of the class, its allocation there stays and is counted once.
     """
 
     def __init__(self, providers: ProviderColumns) -> None:
@@ -109,7 +108,7 @@ class ProviderLoad:
         return parts if node == first else self._taken.get((item, node), [])
 
     def _kept(self, item: int, node: int) -> int:
-        """Return the sharing provider from which an item takes the class on a node, -1 for none."""
+        """Return the sharing provider that gives an item the class on a node, -1 for none."""
         return next((provider for provider, _part in self._held(item, node) if self.providers.lends(node, provider)), -1)
 
     def _count(self, item: int, parts: list[Part], other: int, sign: int) -> list[tuple[IntArray, int]]:

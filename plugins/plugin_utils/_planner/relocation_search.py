@@ -18,8 +18,8 @@ from .packing_state import Found, PackingState, Placed, Step
 DEPTH = 2
 #: The number of nodes that are examined closely for one item, at the top level and below.
 CLOSELY = (64, 8)
-#: An attempt with so few moves of others is good enough; otherwise this number of complete attempts
-#: is compared.
+#: An attempt with at most FEW moves of others is good enough; otherwise COMPLETE attempts are
+#: compared.
 FEW = 1
 COMPLETE = 4
 #: The maximum of items that leave one node for one item.
@@ -43,7 +43,7 @@ class Search:
         self.weights = packing.weights_of(packing_state, items)
         self.placed: Placed = {}
         self.stuck: list[int] = []
-        #: Moves of others, in an order in which each fits.
+        #: Moves of others, in an order that fits each of them.
         self.steps: list[Step] = []
         self._moved: set[int] = set()
         self._on: list[list[int]] = [[] for _node in range(packing_state.size)]

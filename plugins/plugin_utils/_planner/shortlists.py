@@ -21,8 +21,7 @@ class Shortlists:
     """For each kind of items the nodes with the least capacity left (best fit), or with the most (worst fit).
 
     A list is used until none of its nodes fits, then all nodes are checked again. It serves one
-    load, to which items are added: other nodes that get room again are found at the next check
-    only.
+    load that only gains items: other nodes that get room again are found at the next check only.
 
     :param weights: the weights of the classes, see packing.weights_of().
     """

@@ -28,8 +28,8 @@ class CapacityFilter(HostFilter):
 
     used + asked <= (total - reserved) * ratio, unrounded, and min_unit <= asked <= max_unit, and
     asked a multiple of step_size. It is the rule of the claim: on a host that passes here the claim
-    succeeds, unless another claim was faster. Asked 0: every host passes. A node without an
-    inventory of the class fails.
+    succeeds, unless another claim was faster. With an asked amount of 0 every host passes. A node
+    without an inventory of the class fails.
 
     There are two differences from Nova's old Core/Ram/DiskFilter (N2.7): a host without inventory
     does not pass, and reserved room is subtracted before the ratio is applied, as Placement does.

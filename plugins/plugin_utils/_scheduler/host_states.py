@@ -275,8 +275,8 @@ class HostStates(NodeColumns):
         return found
 
     def kept(self, key: str, rc: str) -> int:
-        """Return the number of the sharing provider from which an instance takes a class, -1 for
-        none; the instance keeps it on all its nodes.
+        """Return the number of the sharing provider that gives an instance a class, -1 for none;
+        the instance keeps it on all its nodes.
         """
         column = self.resources.get(rc)
         if column is None or column.providers is None:

@@ -110,7 +110,7 @@ class ProviderColumns:
         return slice(int(first), int(last))
 
     def choose(self, row: int, amount: int, kept: int = -1, full: bool = False) -> int:
-        """Return the provider from which a node takes an amount, -1 if none has room.
+        """Return the provider that gives a node an amount, -1 if none has room.
 
         :param kept: a provider with the instance's present allocation, which is kept if the node
             reaches it; -1 for none.
