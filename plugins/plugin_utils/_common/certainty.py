@@ -13,16 +13,16 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-#: What an answer comes to: it was done, nothing was begun, or nobody knows.
+#: The outcomes of an answer: the change was done, nothing was begun, or the outcome is unknown.
 DONE, NOTHING, UNCERTAIN = "done", "nothing", "uncertain"
 
-#: States of a domain in which it has the guest's memory or may run its code.
+#: States of a domain that has the guest's memory or may run its code.
 ACTIVE = ("running", "blocked", "paused", "shutdown", "pmsuspended", "crashed", "nostate")
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What came of a module that may change a hypervisor.
+    """The outcome of a module that may change a hypervisor.
 
     outcome: DONE, NOTHING or UNCERTAIN. result: what the module returned, plain types; empty when there is none.
     message: a sentence on a failure.
@@ -46,7 +46,7 @@ def judge(result: dict[str, Any]) -> Answer:
 
 
 def lost(message: str) -> Answer:
-    """The Answer of a module whose host was lost while it ran."""
+    """Return the Answer for a module that ran when its host was lost."""
     return Answer(UNCERTAIN, {}, message)
 
 
@@ -87,14 +87,16 @@ class StartProof(Proof):
 
 
 def require_starts(proofs: Iterable[object], host: str, uuids: Iterable[str]) -> None:
-    """Raise TypeError where an instance would start on a host without a StartProof of its own for that host."""
+    """Raise TypeError if an instance would start on a host without a StartProof for that instance
+    and that host.
+    """
     proven = {each.uuid for each in proofs if isinstance(each, StartProof) and each.host == host}
     missing = [uuid for uuid in uuids if uuid not in proven]
     if missing:
         raise TypeError(f"a StartProof for {host} is needed of {', '.join(missing)}")
 
 
-#: States of a domain whose guest runs its code now.
+#: States of a domain that runs the code of its guest now.
 RUNS = ("running", "blocked")
 
 
@@ -144,7 +146,9 @@ def has_not_left(host: str, look: Mapping[str, Any] | None) -> Proof | None:
 
 
 def never_begun(sentence: str) -> Proof:
-    """A Proof from the journal: what has to be written down before a hypervisor is given the order is not there."""
+    """Return a Proof from the journal: its record, which is written before a hypervisor gets the
+    order, is missing.
+    """
     return Proof(sentence)
 
 
@@ -169,10 +173,11 @@ def has_arrived(order: Mapping[str, Any], result: Mapping[str, Any]) -> Proof | 
 
 
 def has_stayed(order: Mapping[str, Any], result: Mapping[str, Any], opened_here: bool = False) -> Proof | None:
-    """A Proof that a move came to nothing, or None: it is at its source, and its destination has nothing of it.
+    """Return a Proof that a move did not happen, or None: the instance is at its source, and its
+    destination has nothing of it.
 
-    Where the destination did not answer and it does not run at the source, only if this run has opened the move:
-    then nobody else can have begun it.
+    If the destination did not answer and the instance does not run at the source, the proof exists
+    only if this run has opened the move: no other run can have begun it then.
     """
     here, there = result.get("source_state"), result.get("destination_state")
     if here in (None, "absent"):
@@ -183,12 +188,16 @@ def has_stayed(order: Mapping[str, Any], result: Mapping[str, Any], opened_here:
 
 
 def is_nowhere(result: Mapping[str, Any]) -> bool:
-    """Whether the module _domain_migration saw both ends of a move, and neither has the instance."""
+    """Return True if the module _domain_migration saw both ends of a move, and neither has the
+    instance.
+    """
     return result.get("source_state") == result.get("destination_state") == "absent"
 
 
 def runs_there(result: Mapping[str, Any]) -> bool:
-    """Whether the module _domain_migration saw an instance run at its destination, and gone from its source."""
+    """Return True if the module _domain_migration saw the instance run at its destination, and saw
+    it gone from its source.
+    """
     return result.get("source_state") == "absent" and result.get("destination_state") in ("running", "blocked")
 
 

@@ -15,7 +15,7 @@ _DIGITS = re.compile(r"([0-9]+)")
 
 
 class DroverError(Exception):
-    """A failure told in a sentence: what, where, why, what to do.
+    """A failure, described in a sentence: the fault, its place, the reason and the remedy.
 
     ``details`` (a dict of plain types) is added to the result of the task.
     """
@@ -26,7 +26,7 @@ class DroverError(Exception):
 
 
 class PlanError(DroverError):
-    """A plan cannot even be begun, told in a sentence."""
+    """A plan that cannot begin; the message is a sentence."""
 
 
 class InvalidSpecs(DroverError):
@@ -64,7 +64,9 @@ class RunOver(DroverError):
 
 
 class Late(DroverError):
-    """A host did not answer in the seconds that a call had. What was begun there may go on."""
+    """A host did not answer in the seconds that a call had. The operation that was begun there may
+    continue.
+    """
 
     def __init__(self, host: str, seconds: int) -> None:
         super().__init__(f"Host {host} did not answer in time, which is {seconds} s.", host=host)
@@ -77,7 +79,7 @@ def natural(name: str) -> tuple[list[int | str], str]:
 
 
 def either(choices: Iterable[str]) -> str:
-    """Several texts for a sentence, of which one is wanted: ``a, b or c``; ``none`` without any."""
+    """Return several texts as a choice for a sentence: ``a, b or c``; ``none`` without any."""
     *others, last = list(choices) or ["none"]
     return f"{', '.join(others)} or {last}" if others else last
 
@@ -93,14 +95,15 @@ def some(names: Sequence[str], most: int = 8) -> str:
 
 
 def said_once(found: Iterable[tuple[str, str]], start: str = "") -> list[str]:
-    """Return the sentences about many things of which each is said once: "...  The same for web2, web3 and 118 more."
+    """Return the sentences about many things, each only once: "...  The same for web2, web3 and 118
+    more."
 
     :param found: pairs of a name and a sentence about it. Sentences that differ in the name alone are the same.
-    :param start: what the additions begin with, such as blanks of a list.
+    :param start: the beginning of the additions, such as blanks of a list.
     """
     groups: dict[str, list[tuple[str, str]]] = {}
     for name, sentence in found:
-        # As a word: a guest may be named a.
+        # The name is replaced as a whole word: a guest may be named a.
         groups.setdefault(re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "\0", sentence), []).append((name, sentence))
     said: list[str] = []
     for (_name, first), *others in groups.values():
@@ -123,7 +126,7 @@ def node_labels(pairs: Iterable[tuple[str, str | None]]) -> Callable[[str, str |
 
 
 def refuse_unknown_rules(lifted: Iterable[str], rules: Collection[str]) -> None:
-    """Raise DroverError where a rule is to be lifted that does not exist."""
+    """Raise DroverError if the lifted rules include a rule that does not exist."""
     unknown = sorted(set(lifted) - set(rules))
     if unknown:
         raise DroverError(f"There is no rule named {', '.join(unknown)} to lift; the rules are {', '.join(rules)}. Nothing was changed.")

@@ -20,9 +20,9 @@ _EXAMPLE = "Write for example project=web,tier!=db,backup,!old"
 def checked(labels: Any, where: str, removals: bool = False) -> dict[str, Any]:
     """Return labels that people give.
 
-    :param where: what begins a refusal.
+    :param where: the beginning of a refusal.
     :param removals: whether a value may be None, for a label that is removed.
-    :raises DroverError: they are not such as can be.
+    :raises DroverError: they are not valid.
     """
     if labels is None:
         return {}
@@ -48,7 +48,7 @@ def from_metadata(metadata: Mapping[str, Any], who: str) -> tuple[dict[str, str]
     """Read the labels in a domain's metadata.
 
     :param who: the domain and its host.
-    :returns: (labels, sentences about those that cannot be read and are ignored).
+    :returns: (labels, sentences about the labels that cannot be read and are ignored).
     """
     labels, bad = texts.read(metadata.get(texts.ELEMENT) or "")
     if not bad:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The resource classes that discovery records: one row for each, from which all packages derive their keys, units and inventories.
+"""The resource classes that discovery records: one row for each class; all packages derive their
+keys, units and inventories from it.
 
 CONTRIBUTING.md lists the files that a new one touches.
 """
@@ -16,13 +17,14 @@ from typing import Any, NamedTuple
 class DiscoveredClass(NamedTuple):
     """A resource class of compute nodes and instances that discovery records."""
 
-    #: Its key in the facts of domains; None where libvirt does not tell what a domain takes.
+    #: Its key in the facts of domains; None if libvirt does not report the amount of a domain.
     key: str | None = None
     #: The path of its total in the facts of the module hypervisor_info; empty for CPUs, which the tracker divides by the CPU sets.
     total: tuple[str, ...] = ()
     #: The unit of an amount; pieces without one.
     unit: str | None = None
-    #: Whether each request, flavor and instance has an amount, by ``key``, which is its column in the store too.
+    #: True if each request, flavor and instance has an amount, by ``key``; the store has a column
+    #: of that name, too.
     sized: bool = False
     #: The option of compute_node for the amount kept for the host, and how many of its units are one of the class.
     reserved: str = ""
@@ -44,8 +46,8 @@ KEYS = {name: each.key for name, each in DISCOVERED.items() if each.sized and ea
 #: Resource class -> its unit. The others are counted in pieces.
 UNITS = {name: each.unit for name, each in DISCOVERED.items() if each.unit}
 
-#: What the classes of further storage pools begin with, in GiB. A class of its own for each pool keeps plain requests, which ask for DISK_GB,
-#: from taking any of it, and can have a quota of its own.
+#: The prefix of the classes of further storage pools, in GiB. Each pool has its own class: plain
+#: requests, which need DISK_GB, take nothing from it, and the class can have its own quota.
 POOL_PREFIX = "CUSTOM_DISK_GB_"
 
 
@@ -64,7 +66,7 @@ def remember_pools(names: Iterable[str]) -> None:
 
 
 def known_pools() -> set[str]:
-    """Return the classes of the pools whose names are known."""
+    """Return the classes of the pools with known names."""
     return set(_POOLS)
 
 
@@ -88,12 +90,13 @@ def label_of(name: str) -> str:
     return f"GiB in the storage pool {pool_of(name)}" if name.startswith(POOL_PREFIX) else UNITS.get(name, name)
 
 
-#: What the keys of the size that a running domain has begin with; those without it are of its next start.
+#: The prefix of the keys for the size of a running domain; keys without it are for its next start.
 RUNNING = "running_"
 
 
 def of_domain(facts: Mapping[str, Any]) -> dict[str, int]:
-    """Return what a domain takes of each resource class: the larger of what it has, as it runs, and what it will have at its next start.
+    """Return the amounts of each resource class that a domain takes: the larger of its amount now,
+    while it runs, and its amount at its next start.
 
     More memory or CPUs may have been plugged into it, and its definition may have been changed since it was started.
     """

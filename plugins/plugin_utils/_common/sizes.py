@@ -13,7 +13,7 @@ from . import validation
 from .errors import DroverError
 from .validation import MOST, Refusal
 
-#: The units in which sizes are kept, in bytes.
+#: The units of stored sizes, in bytes.
 MIB, GIB = "MiB", "GiB"
 _BYTES = {MIB: 1 << 20, GIB: 1 << 30}
 _LETTERS = "KMGTP"
@@ -29,7 +29,7 @@ def read(where: str, value: Any, unit: str, least: int = 0, refuse: Refusal = Dr
     A number without a unit counts in that unit. K, M, G, T and P are powers of 1024, with or without iB, as in libvirt and QEMU. KB, MB
     and so on are powers of 1000, as in libvirt.
 
-    :param where: what begins the sentence, such as ``instance web1: memory_mb``.
+    :param where: the beginning of the sentence, such as ``instance web1: memory_mb``.
     :raises DroverError: or what ``refuse`` makes; it is no size, not whole in the unit, or below ``least``.
     """
     if isinstance(value, str):

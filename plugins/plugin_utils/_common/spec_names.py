@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The names of extra specs and image properties: those that do something here, and Nova's others, which are refused.
+"""The names of extra specs and image properties: the names that have an effect here, and Nova's
+others, which are refused.
 
-The names are those of Nova's validators of extra specs (nova/api/validation/extra_specs) and of its ImageMetaProps. docs/hardware.md lists them.
-N stands for a number from 0 on. Names of other namespaces are free.
+The names come from Nova's validators of extra specs (nova/api/validation/extra_specs) and from its
+ImageMetaProps. docs/hardware.md lists them. N stands for a number from 0 on. Names of other
+namespaces are free.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 from .errors import DroverError
 from .validation import did_you_mean
 
-#: Those that mean the same with hw: at a flavor and with hw_ at an image.
+#: The names that mean the same with hw: at a flavor and with hw_ at an image.
 _BOTH = (
     "boot_menu",
     "cpu_cores",
@@ -53,7 +55,7 @@ EXTRA_SPECS = (
     "pci_passthrough:alias",
     *(f"quota:disk_{name}" for name in _LIMITS),
 )
-#: Image properties that do something. Those without hw_ are free.
+#: Image properties that do something. Names without hw_ are free.
 PROPERTIES = (
     *(f"hw_{name}" for name in _BOTH),
     "hw_architecture",
@@ -115,7 +117,7 @@ REFUSED_PROPERTIES = (
     "hw_rescue_device",
     "hw_time_hpet",
 )
-#: What begins the names that have to be known.
+#: The prefixes of the names that must be known.
 _OURS_OF_FLAVOR = ("hw:", "hw_", "os:", "pci_passthrough:", "quota:")
 _OURS_OF_IMAGE = ("hw_", "hw:", "os:", "pci_passthrough:", "quota:")
 #: Values that ask for nothing.
@@ -126,7 +128,7 @@ def refuse_unknown(extra_specs: Mapping[str, Any], properties: Mapping[str, Any]
     """Refuse a name in a namespace of ours that does nothing.
 
     :param extra_specs: of a flavor or an instance. properties: of an image. A value of None removes the key.
-    :param where: what begins the error.
+    :param where: the beginning of the error.
     :raises DroverError: naming it, and the nearest one that is known.
     """
     kinds = (
@@ -151,7 +153,8 @@ def refuse_unknown(extra_specs: Mapping[str, Any], properties: Mapping[str, Any]
 
 
 def refuse_unknown_of_request(request: Any, where: str) -> None:
-    """Refuse unknown names of a request: its own, and those of a flavor or an image in place.
+    """Refuse unknown names of a request: its own names, and the names of a flavor or an image that
+    the request defines in place.
 
     :param request: as users write it, perhaps of a wrong type.
     :raises DroverError: see refuse_unknown().

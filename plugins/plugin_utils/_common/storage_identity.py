@@ -17,9 +17,9 @@ DEVICE, RBD = "device:", "rbd:"
 
 
 def of_path(path: str, node: Mapping[str, Any]) -> str | None:
-    """The text of a file by a node's mounts and pools; None where it is the node's alone, as far as is known.
+    """Return the text of a file by a node's mounts and pools; None if only the node is known to have it.
 
-    :param node: facts of a node: pools, storage and mounts, each of which may be missing.
+    :param node: facts of a node: pools, storage and mounts; each of them may be missing.
     """
     path = posixpath.normpath(str(path))
     covering = [
@@ -36,7 +36,7 @@ def of_path(path: str, node: Mapping[str, Any]) -> str | None:
 def _known_folders(node: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
     storage, mounts = node.get("storage") or {}, node.get("mounts") or ()
     found = [(mount.get("path"), mount.get("shared_id")) for mount in mounts]
-    # A pool that is not shared hides what is above it only where that is not known from the mounts.
+    # A pool that is not shared hides the folders above it only if the mounts are not known.
     pools = [pool for pool in node.get("pools") or () if pool.get("shared_id") or not mounts]
     found += [(pool.get(key), pool.get("shared_id")) for pool in pools for key in ("path", "real_path")]
     return found + [(storage.get(key), storage.get("shared_id")) for key in ("instances_path", "real_path")]
@@ -48,7 +48,7 @@ def as_folder(text: str) -> str:
 
 
 def folders_above(text: str) -> list[str]:
-    """Those of the folders that a file is in, by its path or its text."""
+    """Return the folders that contain a file, by its path or its text."""
     return [text[: end + 1] for end, letter in enumerate(text) if letter == "/"]
 
 
@@ -66,7 +66,8 @@ def shares_in(path: str, node: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def all_disks(facts: Mapping[str, Any]) -> list[Any]:
-    """Return the disks of a domain by both of its definitions: as it starts next time, and those that only the running guest has.
+    """Return the disks of a domain by both of its definitions: the disks of its next start, and the
+    disks that only the running guest has.
 
     :param facts: of the domain, or an instance of a plan.
     """
@@ -82,9 +83,10 @@ def local_disks(disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> 
 
 
 def of_disk(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """The text of a domain's disk, of whatever type; None where it is the node's alone, as far as is known.
+    """Return the text of a domain's disk of any type; None if only the node is known to have it.
 
-    :param disk: a disk of a domain's facts: type, source, and path and shared_id where its host has told them.
+    :param disk: a disk of a domain's facts: type, source, and path and shared_id if its host has
+        reported them.
     """
     if disk.get("type") == "volume":
         name, dummy, volume = str(disk["source"]).partition("/")
@@ -130,7 +132,9 @@ def of_device(path: str, node: Mapping[str, Any]) -> str | None:
 
 
 def is_declared(path: str, node: Mapping[str, Any]) -> bool:
-    """Whether the operator declares the devices of that path, on all hosts that declare it, to be one."""
+    """Return True if the operator declares that the devices with that path are one device on all
+    hosts that declare it.
+    """
     return any(fnmatch.fnmatchcase(path, pattern) for pattern in node.get("shared_block_devices") or ())
 
 
@@ -147,7 +151,7 @@ def paths_at(text: str, node: Mapping[str, Any]) -> list[str]:
 
 
 def may_see(name: Mapping[str, Any], text: str | None, here: Mapping[str, Any], there: Mapping[str, Any], near: Iterable[str]) -> bool:
-    """Whether a node may see a file of another one, by what both have reported.
+    """Return True if a node may see a file of another node, by the reports of both nodes.
 
     :param name: of the file, as the module _file_users gives it.
     :param text: its text; None where its storage is its node's alone, as far as is known.

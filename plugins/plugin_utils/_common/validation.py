@@ -30,15 +30,17 @@ Refusal = Callable[[str], Exception]
 
 
 def is_whole(value: Any, least: int | None = 0, most: int | None = MOST) -> bool:
-    """Tell whether a value is a whole number in a range; None for an end that is open. True and False are none."""
+    """Return True if a value is a whole number in a range; an end that is None is open. True and
+    False are no whole numbers.
+    """
     whole = isinstance(value, int) and not isinstance(value, bool)
     return whole and (least is None or value >= least) and (most is None or value <= most)
 
 
 def check_whole(where: str, value: object, least: int | None = 0, most: int | None = MOST, refuse: Refusal = DroverError) -> None:
-    """Refuse what is no whole number in a range.
+    """Refuse a value that is not a whole number in a range.
 
-    :param where: what begins the sentence, such as ``instance web1: vcpus``.
+    :param where: the beginning of the sentence, such as ``instance web1: vcpus``.
     """
     if not is_whole(value, least, most):
         ends = f" from {least} to {most}" if most is not None else f" of at least {least}" if least is not None else ""
@@ -54,12 +56,16 @@ def read_whole(where: str, value: Any, least: int | None = 0, most: int | None =
 
 
 def is_uuid(value: object) -> bool:
-    """Tell whether a value is a uuid in lower case, with its hyphens: in another spelling it would be another instance."""
+    """Return True if a value is a uuid in lower case, with its hyphens: in another spelling it
+    would be another instance.
+    """
     return isinstance(value, str) and canonical_uuid(value) == value
 
 
 def canonical_uuid(value: Any) -> str | None:
-    """Return a uuid as libvirt and the store write it, or None for what is no uuid in any spelling."""
+    """Return a uuid in the spelling of libvirt and the store, or None for a value that is no uuid
+    in any spelling.
+    """
     try:
         return str(uuid.UUID(value.strip()))
     except (ValueError, AttributeError, TypeError):
@@ -67,7 +73,7 @@ def canonical_uuid(value: Any) -> str | None:
 
 
 def check_uuid(where: str, value: object) -> None:
-    """Refuse what is no uuid in lower case."""
+    """Refuse a value that is no uuid in lower case."""
     if not is_uuid(value):
         raise DroverError(f"{where}: {shown(value)} is no uuid in lower case.")
 
@@ -81,11 +87,13 @@ def read_uuid(where: str, value: object, refuse: Refusal = DroverError) -> str:
 
 
 def check_keys(where: str, given: Iterable[object], known: Iterable[str], word: str = "key", refuse: Refusal = DroverError) -> None:
-    """Refuse keys that do not exist, and name those that are near a known one, with that, and the first of the others.
+    """Refuse unknown keys: name each one that is near a known key, with that key, and the first of
+    the others.
 
-    The rest is counted, and a long one is cut: a file that is none of ours may hold secrets.
+    The rest is counted, and a long one is cut: a file that does not belong to this collection may
+    hold secrets.
 
-    :param word: what such a key is called, such as option or hint.
+    :param word: the word for such a key, such as option or hint.
     """
     known = list(known)
     unknown = sorted(str(key) for key in given if key not in known)
@@ -100,7 +108,7 @@ def check_keys(where: str, given: Iterable[object], known: Iterable[str], word: 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     """Return a question in brackets with the known name that is nearest to another one; empty when none is near.
 
-    :param prefix: what all the names begin with, which makes none nearer.
+    :param prefix: the prefix of all names; it makes no name nearer.
     """
     by_lower = {each.lower().removeprefix(prefix): each for each in known}
     near = difflib.get_close_matches(name.lower().removeprefix(prefix), sorted(by_lower), 1)
@@ -152,7 +160,7 @@ def shown(value: object) -> str:
 
 
 def is_host_name(text: object) -> bool:
-    """Whether a text is a name or an IPv4 address that can stand in a URI as it is."""
+    """Return True if a text is a name or an IPv4 address that can stand in a URI unchanged."""
     return isinstance(text, str) and _HOST_NAME.fullmatch(text) is not None
 
 
@@ -181,9 +189,11 @@ def why_no_address(text: str) -> str | None:
 
 
 def default_migration_uri(host: str) -> str | None:
-    """How other hypervisors reach the libvirt of a host: ssh is what needs no further set-up.
+    """Return the URI at which other hypervisors reach the libvirt of a host: ssh needs no further
+    set-up.
 
-    By the name that the operator has for it. What it calls itself may be another one, or part of a URI.
+    The URI has the operator's name of the host. The host's own name may be another one, or part of
+    a URI.
 
     :returns: the URI, or None where the name is no host name and no address.
     """

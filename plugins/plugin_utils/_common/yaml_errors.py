@@ -1,14 +1,15 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wrong in a YAML file, in words for people who do not know how a YAML reader works."""
+"""The faults of a YAML file, in words for people who do not know how a YAML reader works."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-#: What the reader says, by a regular expression over its context and its problem, and what a person has to look for. First that matches.
+#: Pairs of a regular expression over the reader's context and problem, and the fault in words for
+#: people. The first match counts.
 _WORDS = (
     (r"character '\\t'", "there is a tab. Indent with blanks only"),
     (r"quoted scalar", "a quote (\" or ') is opened and not closed"),
@@ -26,7 +27,7 @@ _WORDS = (
 
 
 def in_words(problem: Any) -> str:
-    """Return what is wrong, as part of a sentence.
+    """Return the fault as part of a sentence.
 
     :param problem: an error of the reader, with ``context`` and ``problem`` where it knows them.
     """

@@ -18,7 +18,7 @@ from . import disk_files, disk_sources, fields, hardware, hardware_fields, reque
 #: Returns where an item of a section stands.
 Where = Callable[[Any], str]
 
-#: What one item of a section is called.
+#: The word for one item of a section.
 WORDS = {"instances": "instance", "server_groups": "server group", "flavors": "flavor", "images": "image", "aggregates": "aggregate"}
 #: Keys that only one instance can have, so not one of several of a count.
 OF_ONE = ("uuid", "host")
@@ -49,7 +49,7 @@ def instances(items: Any, where: Where) -> list[dict[str, Any]]:
             disk_sources.check(disk, f"{place}, disk {number}")
             if disk.get("source") and item.get("state") != "absent":
                 _unique(paths, _source(disk), f"{place}, disk {number}", "source")
-            # What is absent may have left its disk to another.
+            # Another instance may have got a disk of an absent one.
             if disk.get("path") and item.get("state") != "absent":
                 _unique(paths, disk_files.normal(disk["path"]), f"{place}, disk {number}", "path")
         for number, network in enumerate(item.get("networks", []), 1):
@@ -139,7 +139,7 @@ def _one_of_many(item: Mapping[str, Any], place: str) -> None:
 
 
 def _source(disk: Mapping[str, Any]) -> str:
-    """What a disk that exists is called, so that no two instances get it."""
+    """Return the text that identifies an existing disk, so that no two instances get it."""
     text = disk_sources.text_of(disk)
     return disk_files.normal(text) if text.startswith("/") else text
 
@@ -174,8 +174,8 @@ def with_flavors(
     """Fill in the sizes of instances that name a flavor.
 
     :param items: as instances() returns them.
-    :param flavors: by name, those of the file and of the store.
-    :param places: where each instance stands, by name.
+    :param flavors: by name, the flavors of the file and of the store.
+    :param places: the place of each instance in the file, by name.
     :raises DroverError: there is no such flavor.
     """
     found = []
@@ -194,12 +194,13 @@ def known_names(
     known: Collection[str],
     places: Mapping[str, str],
 ) -> None:
-    """Refuse the name of a server group or an image that nothing describes, of an instance that is not built yet.
+    """Refuse the name of a server group or an image without a description, if the instance is not
+    built yet.
 
     :param section: server_groups or images.
-    :param instances: each with what identity.resolve() made of it.
-    :param known: the names of those of the file and of the store.
-    :param places: where each instance stands, by name.
+    :param instances: each with its result of identity.resolve().
+    :param known: the names in the file and in the store.
+    :param places: the place of each instance in the file, by name.
     """
     for item, resolved in instances:
         name = item.get(section.removesuffix("s"))

@@ -14,7 +14,7 @@ import yaml
 from .._common.errors import DroverError
 from .._common.validation import shown
 
-#: What user data begin with that cloud-init or cloudbase-init runs, in small letters.
+#: The beginnings of user data that cloud-init or cloudbase-init runs, in small letters.
 _BEGINNINGS = (
     "#cloud-config", "#cloud-boothook", "#include", "#part-handler", "#upstart-job", "#!", "## template:", "content-type:", "mime-version:",
     "#ps1", "rem cmd", "<powershell>", "<script>", "-----begin",
@@ -30,7 +30,7 @@ _LONGEST = 64
 def refuse(definition: Mapping[str, Any], place: str) -> None:
     """Refuse cloud_init of a definition that its guest would ignore.
 
-    :param place: what begins each sentence.
+    :param place: the beginning of each sentence.
     """
     given = definition.get("cloud_init")
     if not given:

@@ -16,13 +16,14 @@ from .._numa.device_requests import VNICS
 def with_devices(
     networks: Sequence[Mapping[str, Any]], pci_devices: Sequence[Mapping[str, Any]], mdevs: Iterable[Mapping[str, Any]], where: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the interfaces of a domain, those that are devices with their device, and its other devices.
+    """Return the interfaces of a domain, each with its device if it is one, and the other devices
+    of the domain.
 
-    :param networks: what hardware.networks() returned.
+    :param networks: the result of hardware.networks().
     :param pci_devices: of the claim: address, request, managed, and interface where the device has one on the host. The requests of network
         ports come last, in the order of the networks.
     :param mdevs: of the claim, each with uuid.
-    :param where: what begins each sentence.
+    :param where: the beginning of each sentence.
     :returns: the interfaces, each with ``type`` (of libvirt), ``address`` and ``managed`` (of a hostdev), ``dev`` (of a macvtap); and hostdevs, each
         with ``type`` (pci or mdev) and ``address`` and ``managed``, or ``uuid``. An ``address`` is domain, bus, slot and function in hexadecimal.
     :raises DroverError: the claim has no device for an interface, or one that cannot be used so.

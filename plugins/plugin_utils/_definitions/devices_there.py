@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disks, interfaces and CD-ROM drives of a domain beside those of its definition.
+"""The disks, interfaces and CD-ROM drives of a domain, compared with its definition.
 
-Nothing here takes a device away: what a definition does not have is named. What it has more is added where the modules instance_disk,
-instance_interface and instance_cdrom can add it.
+No device is removed here: a device that the definition lacks is only named. A device that the
+domain lacks is added if the module instance_disk, instance_interface or instance_cdrom can add it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,25 @@ from xml.etree.ElementTree import Element
 from . import disk_files, disk_sources, hardware, hardware_there
 
 GIB = 2**30
-#: What is changed, and how. The first four are kinds of _conductor.instance_devices.DeviceRequest, with the options of their modules.
+#: The kinds of changes. The first four are kinds of _conductor.instance_devices.DeviceRequest, with
+#: the options of their modules.
 DISK, INTERFACE, CDROM, GROWTH, SETTINGS, RESIZE = "disk", "interface", "cdrom", "growth", "settings", "resize"
 
 
 class Change(NamedTuple):
-    """What brings an instance into line. kind: one of those above. given: its options."""
+    """A change that brings an instance into line with its definition. kind: one of the kinds above.
+    given: its options.
+    """
 
     kind: str
     given: Mapping[str, Any]
 
 
 class Difference(NamedTuple):
-    """Where an instance differs from its definition.
+    """A difference between an instance and its definition.
 
-    key: what differs. there, wanted: in words. change: what is done on demand; None where nothing is. way: what a person can do instead.
+    key: the key that differs. there, wanted: in words. change: the change that is made on demand;
+    None if there is none. way: the change that a person can make instead.
     """
 
     key: str
@@ -110,7 +114,7 @@ def _pairs(
 
 
 def _missing_disk(definition: Mapping[str, Any], number: int, disk: Mapping[str, Any], path: str) -> Difference:
-    # As place builds one by default: everything else is not what the module attaches.
+    # The module attaches only a disk with the defaults of place.
     odd = [key for key, plain in _PLAIN_DISK.items() if disk.get(key) and disk[key] != plain]
     if disk.get("image") or disk.get("pool") or disk.get("source"):
         odd = [key for key in ("image", "pool", "source") if disk.get(key)]
@@ -124,7 +128,7 @@ def _missing_disk(definition: Mapping[str, Any], number: int, disk: Mapping[str,
     return Difference(f"disk {number}", "none", wanted, change, way)
 
 
-#: What of a disk the module instance_disk attaches, and only that.
+#: The settings of each disk that the module instance_disk attaches; it can set no others.
 _PLAIN_DISK = {"cache": "none", "discard": "unmap", "io": None, "serial": None, "iotune": None}
 
 
@@ -151,7 +155,7 @@ def _gib(size: int) -> str:
     return f"{size // GIB} GiB" if size % GIB == 0 else f"{size / GIB:.2f} GiB"
 
 
-#: What place reads of a definition only when it builds an instance.
+#: The way out for the keys of a definition that place reads only when it builds an instance.
 ONLY_WHEN_BUILT = "only a new instance gets it: change the domain with virsh edit, or remove the instance and place it again"
 
 
@@ -239,7 +243,9 @@ def _differing_interface(
 
 
 def cdroms(definition: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Difference]:
-    """Compare the CD-ROM drives, the first of which may have the seed of cloud-init; for the parameters see disks()."""
+    """Compare the CD-ROM drives; the first one may have the seed of cloud-init; for the parameters
+    see disks().
+    """
     drives = [disk for disk in facts["disks"] if disk.get("device") == "cdrom"]
     seed = disk_files.base(definition["name"], definition["uuid"]) + disk_files.SEED
     drives = [each for each in drives if posixpath.basename(each.get("source") or "") != seed]

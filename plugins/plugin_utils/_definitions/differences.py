@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where an instance that is there differs from its definition, which is read only when it is built."""
+"""The differences between an existing instance and its definition, which is read only when the
+instance is built.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ from .._store import orders
 from . import devices_there, hardware_there, requests_there
 from .devices_there import RESIZE, SETTINGS, Change, Difference
 
-#: What of a definition is compared; all but vcpus, memory_mb, autostart, policy and labels is known
-#: to the store only. requests_there.py compares the rest of what the scheduler was asked for.
+#: The keys of a definition that are compared; only the store knows the values of all but vcpus,
+#: memory_mb, autostart, policy and labels. requests_there.py compares the rest of the request for
+#: the scheduler.
 COMPARED = (
     "vcpus",
     "memory_mb",
@@ -38,7 +41,7 @@ ADVICE = (
     "Nothing of an instance that is there was changed. drover.compute.place with -e drover_apply_changes=true changes those that differ; or correct "
     "the definition."
 )
-#: Where a change can be made.
+#: The ways to make a change.
 APPLY = "Run place with -e drover_apply_changes=true to make the changes that can be made; --check shows them first."
 _OF_STORE = "only a new instance gets it: remove the instance and place it again"
 
@@ -54,10 +57,11 @@ def found(
     """Return each difference between a definition and its instance.
 
     :param definition: as identity.resolve() returns it.
-    :param instance: of the store. kept: what else it has there, see instances.kept().
-    :param facts: of its domain, as the module hypervisor_info returns them; None for what the store knows of it.
+    :param instance: of the store. kept: its further facts in the store, see instances.kept().
+    :param facts: of its domain, as the module hypervisor_info returns them; None to use the facts
+        in the store.
     :param folder: for new disks without a path, on its host.
-    :param flavors: those of the store, by name.
+    :param flavors: the flavors of the store, by name.
     """
     there: dict[str, Any] = {**instance, **kept, "image": kept["image_name"]}
     if facts is not None:
@@ -95,7 +99,8 @@ def _change(
     if key in _SIZES:
         return Change(RESIZE, {key: definition[key]})
     if key == "flavor":
-        # Its sizes are those of the definition, and the instance gets them by its name.
+        # The flavor has the sizes of the definition; the instance gets them by the name of the
+        # flavor.
         of_flavor = (flavors or {}).get(definition.get("flavor") or "")
         if of_flavor is None or any(of_flavor[size] != definition[size] for size in _SIZES):
             return None
@@ -129,7 +134,9 @@ def _way(key: str) -> str:
 
 
 def lines(name: str, differing: Sequence[Difference]) -> list[str]:
-    """Name differences: a line with all, and a line for each way out of those that nothing here changes."""
+    """Name differences: a line with all, and a line for each way out of the differences that are
+    not changed here.
+    """
     if not differing:
         return []
     parts = [f"{each.key} {each.there}, the definition says {each.wanted}" for each in differing]
@@ -142,7 +149,7 @@ def lines(name: str, differing: Sequence[Difference]) -> list[str]:
 
 
 def stranger(definition: Mapping[str, Any], instance: ListedInstance) -> list[str]:
-    """Name an instance that was not built from the definition whose name it has.
+    """Name an instance that has the name of the definition but was not built from it.
 
     :param definition: as check.instances() returns it.
     """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of instances' disks: what a definition calls them, and what they are called by themselves."""
+"""The files of instances' disks: their names in a definition, and their default names."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ def normal(path: str) -> str:
 
 
 def base(name: str, uuid: str) -> str:
-    """What the names of an instance's files begin with, in the folder of instances. The role place makes them so."""
+    """Return the prefix of the names of an instance's files in the folder of instances. The role
+    place uses the same prefix.
+    """
     return f"{re.sub('[^A-Za-z0-9._-]', '_', name)}-{uuid[:8]}"
 
 
 def by_default(path: str, target: str) -> str:
-    """The path of a disk that has none of its own.
+    """Return the path of a disk that has no path in its definition.
 
     :param path: the folder with base() at its end.
     """
@@ -52,12 +54,12 @@ def letters(number: int) -> str:
 
 
 def refuse_borrowed(instances: Sequence[Mapping[str, Any]]) -> None:
-    """See that no disk has a path that another instance's file gets by itself.
+    """Refuse a disk with a path that is the default name of another instance's file.
 
-    In which folder that will be depends on its host, so the name of the file decides.
+    The folder of that file depends on its host, so only the name of the file is compared.
 
     :param instances: definitions with their uuids.
-    :raises DroverError: one has.
+    :raises DroverError: a disk has such a path.
     """
     owners = {}
     for each in instances:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Disks that exist already, which an instance only gets: their keys, the rules between these, and what the domain says of them.
+"""Disks that exist already and that an instance only uses: their keys, the rules between the keys,
+and their values in the domain.
 
 Such a disk is never made, never copied into and never removed. Of a secret only its uuid or its usage is known here, never its value.
 """
@@ -26,14 +27,14 @@ _NAMES = {
     "gluster": (re.compile(r"[^/\s]+/[^\s]+"), "VOLUME/FILE", None),
     "nfs": (re.compile(r"/[^\s]+"), "/EXPORT/FILE", None),
 }
-#: What can have an identity, and has one server and no port.
+#: The protocol that can have an identity, and that has one server and no port.
 _NFS = "nfs"
 #: The largest number of a user or a group; the one above it means none.
 _LAST_ID = 2**32 - 2
 PROTOCOLS = tuple(_NAMES)
 FORMATS = ("raw", "qcow2")
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-#: What is made, or of what, does not go with what exists.
+#: The keys for a new disk and its content do not go with an existing disk.
 _NOT_WITH = ("image", "image_format", "path", "traits")
 
 SOURCE: Table = {

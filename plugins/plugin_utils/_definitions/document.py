@@ -77,7 +77,7 @@ class Document:
         return self.path
 
     def _sentence(self, problem: Any) -> str:
-        """What the YAML reader found wrong, as the rest of a sentence."""
+        """Return the fault that the YAML reader found, as the rest of a sentence."""
         mark = getattr(problem, "problem_mark", None)
         position = getattr(problem, "position", None)
         if mark is not None:
@@ -87,7 +87,9 @@ class Document:
         return f": {problem}."
 
     def _check_tags(self, root: Any) -> None:
-        """Refuse tags, and anchors whose value has itself in it: ruamel would read that as null, which counts as not given."""
+        """Refuse tags, and anchors with a value that contains itself: ruamel would read it as null,
+        which counts as not given.
+        """
         seen: set[int] = set()
         above: set[int] = set()
         # A node a second time, as done, when all that is in it has been looked at.
@@ -150,7 +152,9 @@ class Document:
             self._edits.append((end, end, "".join(f"{newline}{indent}{line}" for line in new)))
 
     def _end(self, node: Any) -> int:
-        """Where the text of a scalar ends; a block scalar's node goes on to what comes next."""
+        """Return the end of the text of a scalar; the node of a block scalar ends only at the next
+        node.
+        """
         start, end = node.start_mark.index, node.end_mark.index
         return start + len(self.before[start:end].rstrip())
 
@@ -177,7 +181,7 @@ class Document:
         return text
 
     def _prove(self, text: str) -> None:
-        """Read the new text: it must say what it said before and the new values, nothing else."""
+        """Read the new text: it must have the old content and the new values, nothing else."""
         expected = to_plain(self.data)
         for number, values in self._wanted.items():
             expected["instances"][number].update(values)
@@ -196,7 +200,7 @@ class Document:
             )
 
     def refuse_unwritable(self) -> None:
-        """Refuse to place instances whose host and uuid could not be written down afterwards."""
+        """Refuse to place instances if their hosts and uuids could not be written down afterwards."""
         if not os.access(os.path.realpath(self.path), os.W_OK):
             raise DroverError(
                 f"The definitions file {self.path} cannot be written here, and the host and the uuid of each new instance are written into it. Nothing "
@@ -206,7 +210,7 @@ class Document:
     def save(self) -> None:
         """Replace the file in one step, keeping its permissions.
 
-        :raises DroverError: it cannot be written, or somebody changed it since it was read.
+        :raises DroverError: it cannot be written, or it was changed since it was read.
         """
         text = self.text()
         try:
@@ -255,7 +259,8 @@ def _scalar(text: str) -> str:
         yaml.version = version
         try:
             with warnings.catch_warnings():
-                # Of numbers that YAML 1.1 reads otherwise: that is what is looked for here.
+                # The warnings are about numbers that YAML 1.1 reads differently; this function
+                # looks for them itself.
                 warnings.simplefilter("ignore")
                 # Alone, and inside of [] or {}, where more characters mean something.
                 if not text.isprintable() or yaml.load(text) != text or yaml.load(f"[{text}]") != [text]:

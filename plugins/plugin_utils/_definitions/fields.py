@@ -29,16 +29,15 @@ LONGEST, LONGEST_PATH = 255, 1024
 class Field(NamedTuple):
     """One key of a mapping in a definitions file.
 
-    kind: what its value is; several where people may write it in several ways.
-    description: one or more sentences of plain Markdown, for the documentation and editors.
-    example: a value as it is written in the file.
-    choices: the only texts that it may be.
-    least, most: the ends of a whole number; least is also that of a size.
-    required: whether each mapping must have it.
-    fields: the table of a mapping, or of each item of a list of mappings. A mapping without a table takes any keys.
-    items: of a list of other things, the field of one item.
-    check: makes of a value what the rest of the program works with; called with the value and the place.
-    longest: the most characters of a text, which is one line; None for a text with rules of its own, or of several lines.
+    kind: the kind of its value; several kinds if people may write it in several ways. description:
+    one or more sentences of plain Markdown, for the documentation and editors. example: a value as
+    it is written in the file. choices: the only texts that it may be. least, most: the ends of a
+    whole number; ``least`` is the least size, too. required: True if each mapping must have it.
+    fields: the table of a mapping, or of each item of a list of mappings. A mapping without a table
+    takes any keys. items: of a list of other things, the field of one item. check: makes of a value
+    what the rest of the program works with; called with the value and the place. longest: the most
+    characters of a text, which is one line; None for a text of several lines, or with its own
+    rules.
     """
 
     kind: str | tuple[str, ...]
@@ -70,7 +69,7 @@ def absolute(value: str, place: str) -> str:
 
 
 def of_file(value: str, place: str) -> str:
-    """Check that an absolute path may be that of a file."""
+    """Check that an absolute path may be the path of a file."""
     if value.startswith("/") and posixpath.basename(value) in ("", ".", ".."):
         raise DroverError(f"{place} must be the path of a file, and {validation.shown(value)} is a folder. Add the name of the file.")
     return value
@@ -79,7 +78,7 @@ def of_file(value: str, place: str) -> str:
 def read(table: Table, given: Any, place: str) -> dict[str, Any]:
     """Check a mapping by its table.
 
-    :param place: what begins each sentence, such as ``fleet.yml line 3: instance web1``.
+    :param place: the beginning of each sentence, such as ``fleet.yml line 3: instance web1``.
     :returns: the keys that have a value, with sizes as whole numbers of their unit.
     :raises DroverError: the first thing that is wrong; an unknown key with the nearest known one.
     """

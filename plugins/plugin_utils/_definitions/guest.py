@@ -43,11 +43,12 @@ def checked_cpu(value: Any, where: str) -> dict[str, Any] | None:
 
 
 def hardware(offered: str | None, given: Mapping[str, Any], of_host: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """What a guest gets: its definition goes before its host's variables, and these before what the host offers.
+    """Return the hardware of a guest: its definition overrides its host's variables, and these
+    override the offer of the host.
 
     :param offered: the best type of domain that the host offers.
     :param given, of_host: dicts with domain_type and cpu, as a definition and as the host's variables have them.
-    :returns: a dict: domain_type, cpu (mode, model, features; None for what QEMU takes by itself).
+    :returns: a dict: domain_type, cpu (mode, model, features; None for QEMU's default).
     :raises DroverError: one of them is nonsense, or the host cannot do it.
     """
     place = f"{where}, drover_domain_type and drover_cpu"

@@ -17,7 +17,7 @@ from .._numa.cpu_topology import guest_cpu_topology
 from . import disk_files
 from . import hardware_fields as known
 
-#: What Nova calls true and false, in any case.
+#: Nova's words for true and false, in any case.
 _TRUE, _FALSE = ("1", "t", "true", "on", "y", "yes"), ("0", "f", "false", "off", "n", "no")
 #: The names that VMware's images have for models of cards.
 _OLD_MODELS = {"virtuale1000": "e1000", "virtuale1000e": "e1000e", "virtualpcnet32": "pcnet", "virtualvmxnet3": "vmxnet3"}
@@ -27,11 +27,10 @@ _PREFIXES = {"virtio": "vd", "ide": "hd"}
 
 
 class Sources(NamedTuple):
-    """Where values come from.
+    """The sources of values.
 
-    where: what begins each sentence.
-    definition: as it was checked by the tables of hardware_fields.
-    extra_specs, properties: of the flavor and of the image.
+    where: the beginning of each sentence. definition: as it was checked by the tables of
+    hardware_fields. extra_specs, properties: of the flavor and of the image.
     """
 
     where: str
@@ -88,7 +87,7 @@ def hardware(
 
     :param definition: its keys of hardware_fields.INSTANCE_FIELDS, checked.
     :param extra_specs, properties: of its flavor and its image.
-    :param where: what begins each sentence.
+    :param where: the beginning of each sentence.
     :param arch: of its host.
     :returns: machine (None for libvirt's own), firmware (None for BIOS, else features, each name and enabled, and smm), tpm, graphics, video,
         serial_ports, console_log, guest_agent, watchdog, rng (None, or rate_bytes and rate_period, each may be None), boot, boot_menu,
@@ -129,13 +128,14 @@ def hardware(
 def drives(
     found: Mapping[str, Any], layout: Sequence[Mapping[str, Any]], of_definition: Sequence[Mapping[str, Any]], seed: str | None, where: str
 ) -> dict[str, Any]:
-    """Return the disks and CD-ROM drives with all that the domain says of them.
+    """Return the disks and CD-ROM drives with all their values in the domain.
 
-    :param found: what hardware() returned.
-    :param layout: of each disk its path and format, in order; what else is there stays.
-    :param of_definition: of each disk its keys of hardware_fields.DISK_FIELDS.
+    :param found: the result of hardware().
+    :param layout: the path and format of each disk, in order; other keys stay.
+    :param of_definition: the keys of hardware_fields.DISK_FIELDS of each disk.
     :param seed: the path of the image for cloud-init, which is in the first CD-ROM drive.
-    :returns: disks, cdroms (path None for an empty one), scsi_model (None where nothing is on that bus).
+    :returns: disks, cdroms (path None for an empty one), scsi_model (None if no drive is on that
+        bus).
     """
     targets = _Targets()
     disks: list[dict[str, Any]] = []
@@ -160,10 +160,11 @@ def drives(
 
 
 def networks(found: Mapping[str, Any], of_definition: Sequence[Mapping[str, Any]], where: str) -> list[dict[str, Any]]:
-    """Return the interfaces with all that the domain says of them.
+    """Return the interfaces with all their values in the domain.
 
-    :param found: what hardware() returned.
-    :param of_definition: of each interface bridge, network, or physical_network and vnic; and its keys of hardware_fields.NETWORK_FIELDS.
+    :param found: the result of hardware().
+    :param of_definition: the bridge, network, or physical_network and vnic of each interface; and
+        its keys of hardware_fields.NETWORK_FIELDS.
     """
     made = []
     for number, wanted in enumerate(of_definition, 1):
@@ -181,7 +182,7 @@ def networks(found: Mapping[str, Any], of_definition: Sequence[Mapping[str, Any]
 def refuse(
     definition: Mapping[str, Any], extra_specs: Mapping[str, Any] | None, properties: Mapping[str, Any] | None, where: str, vcpus: int = 1
 ) -> None:
-    """Refuse a definition whose hardware contradicts itself, before a host is chosen.
+    """Refuse a definition with hardware that contradicts itself, before a host is chosen.
 
     :param definition: checked, with disks and networks.
     :raises DroverError: no host could build it.
@@ -268,7 +269,7 @@ def _firmware(given: Sources, machine: str | None, arch: str) -> dict[str, Any] 
         # Without the keys nothing is verified.
         return {"features": [_feature("secure-boot", True), _feature("enrolled-keys", True)], "smm": arch in _X86}
     if policy == "optional":
-        # libvirt takes what the host has, first the one with Secure Boot.
+        # libvirt takes the firmware of the host, first the one with Secure Boot.
         return {"features": [], "smm": arch in _X86 and _is_q35(machine)}
     return {"features": [_feature("secure-boot", False)], "smm": False}
 

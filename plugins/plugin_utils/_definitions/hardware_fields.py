@@ -49,11 +49,11 @@ CACHES = ("none", "writeback", "writethrough", "directsync", "unsafe")
 MOST_SERIAL_PORTS = 4
 #: The queues of a tap device of Linux.
 MOST_QUEUES = 256
-#: Of the limits of libvirt's iotune, those that Nova has too.
+#: The limits of libvirt's iotune that Nova has, too.
 LIMITS = tuple(f"{which}_{what}_sec" for which in ("total", "read", "write") for what in ("iops", "bytes"))
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-#: What libvirt's schema allows.
+#: The characters that libvirt's schema allows.
 _SERIAL = re.compile(r"[A-Za-z0-9_.+ -]{1,36}")
 _MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -115,7 +115,7 @@ def cpu(value: Mapping[str, Any] | str, place: str) -> dict[str, Any]:
 
 def _listen(value: str, place: str) -> str:
     try:
-        # libvirt takes no zone, and nobody listens on a group.
+        # libvirt takes no zone, and no server listens on a group.
         if "%" in value or ipaddress.ip_address(value).is_multicast:
             raise ValueError
     except ValueError:
@@ -212,7 +212,9 @@ def network(value: dict[str, Any], place: str) -> dict[str, Any]:
 
 
 def _refuse_port(value: Mapping[str, Any], place: str) -> None:
-    """Refuse for a network whose interface is a device of the host what libvirt refuses or cannot do."""
+    """Refuse the settings that libvirt refuses or cannot make for a network with a device of the
+    host as its interface.
+    """
     vnic = value.get("vnic")
     if not vnic:
         raise DroverError(

@@ -15,7 +15,8 @@ from . import hardware, hardware_fields
 
 
 def differing(definition: Mapping[str, Any], root: Element, where: str) -> list[tuple[str, str, str]]:
-    """Compare the hardware that a definition, its flavor or its image ask for with that of a domain. What none of them asks for is not compared.
+    """Compare the hardware that a definition, its flavor or its image request with the hardware of
+    a domain. Hardware that none of them requests is not compared.
 
     :param definition: as identity.resolve() returns it.
     :param root: the XML of the domain.
@@ -43,7 +44,7 @@ def differing(definition: Mapping[str, Any], root: Element, where: str) -> list[
 
 
 def of_disk(root: Element, target: str | None) -> dict[str, str]:
-    """Return bus, cache, io, discard and serial of a disk of a domain, those that it has."""
+    """Return bus, cache, io, discard and serial of a disk of a domain, without missing ones."""
     for disk in root.findall("devices/disk"):
         place, driver, serial = disk.find("target"), disk.find("driver"), (disk.findtext("serial") or "").strip()
         if place is None or place.get("dev") != target:
@@ -54,7 +55,7 @@ def of_disk(root: Element, target: str | None) -> dict[str, str]:
 
 
 def of_interface(root: Element, mac: str | None) -> dict[str, str]:
-    """Return model, mtu, queues and vlan of an interface of a domain, those that it has."""
+    """Return model, mtu, queues and vlan of an interface of a domain, without missing ones."""
     for nic in root.findall("devices/interface"):
         if (parse_interface(nic)["mac"] or "").lower() == (mac or "").lower():
             found = {
@@ -92,7 +93,7 @@ def _asked_firmware(asked: Mapping[str, Any]) -> str:
 
 
 def _is_optional(asked: Mapping[str, Any]) -> bool:
-    """Tell whether UEFI with or without Secure Boot will do."""
+    """Return True if UEFI is requested, with or without Secure Boot."""
     return asked["firmware"] is not None and not asked["firmware"]["features"]
 
 
@@ -115,7 +116,7 @@ def _video(root: Element) -> str:
 
 
 def _watchdog(root: Element) -> str:
-    # libvirt gives the machine type q35 a watchdog of its own.
+    # libvirt adds a watchdog to the machine type q35.
     found = [f"{each.get('model')} {each.get('action')}" for each in root.findall("devices/watchdog") if each.get("model") != "itco"]
     return ", ".join(found) or "none"
 
@@ -150,7 +151,7 @@ def _boot(root: Element) -> str:
 
 def _inputs(root: Element) -> str:
     found = [(each.get("type"), each.get("bus")) for each in root.findall("devices/input")]
-    # QEMU's own mouse and keyboard are there in any case.
+    # QEMU always adds its own mouse and keyboard.
     return ", ".join(f"{kind} {bus}" for kind, bus in sorted(found) if bus != "ps2") or "none"
 
 
@@ -159,7 +160,9 @@ def _machine(root: Element) -> str:
 
 
 def _is_machine(there: str, wanted: str) -> bool:
-    """Tell whether a machine type is the one that a name stands for: q35 becomes pc-q35-7.2, and pc becomes pc-i440fx-7.2."""
+    """Return True if a machine type is a version of a name: q35 becomes pc-q35-7.2, and pc becomes
+    pc-i440fx-7.2.
+    """
     return there == wanted or there.startswith({"q35": "pc-q35-", "pc": "pc-i440fx-"}.get(wanted, f"{wanted}-"))
 
 
@@ -204,7 +207,8 @@ _READERS: dict[str, tuple[Callable[[Mapping[str, Any]], str], Callable[[Element]
         _inputs,
     ),
 }
-#: Those that hardware() does not return: key -> (its text in a definition, its text in a domain).
+#: The keys that hardware() does not return: key -> (its text in a definition, its text in a
+#: domain).
 _OWN: dict[str, tuple[Callable[[Mapping[str, Any]], str], Callable[[Element], str]]] = {
     "domain_type": (lambda definition: str(definition["domain_type"]), lambda root: root.get("type") or "none"),
     "cpu": (lambda definition: _cpu(definition["cpu"]), _cpu_there),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which instance of the store a definition means."""
+"""The instances of the store that definitions mean."""
 
 from __future__ import annotations
 
@@ -30,18 +30,20 @@ def resolve(
     images: Mapping[str, Mapping[str, Any]] | None = None,
     places: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Give each definition its uuid: its own, that of the instance of its name, or a new one.
+    """Give each definition its uuid: its own uuid, the uuid of the instance of its name, or a new
+    one.
 
     :param definitions: with their sizes, see requests.complete().
     :param known: the store's instances (dicts with uuid, name, host, state, definition).
     :param groups: the server groups of the file.
-    :param flavors, images: by name, those of the file and of the store.
-    :param places: where each definition stands, by name.
-    :returns: the definitions with uuid, with state and host of the store (new and None for an unknown
-        one, UNSEEN and the host of the definition where that was written back once), with request (what the lookup
-        schedule takes) and, for one that has its claim, selection. Of a flavor and an image it has the names.
-    :raises DroverError: a request is malformed, a name is on several instances, uuid and name belong to different ones, or a disk's path
-        is what another instance's file is called.
+    :param flavors, images: by name, from the file and from the store.
+    :param places: the place of each definition in the file, by name.
+    :returns: the definitions with uuid, with state and host of the store (new and None for an
+        unknown one, UNSEEN and the host of the definition if that was written back once), with
+        request (the argument of the lookup schedule) and, for an instance that has its claim,
+        selection. Of a flavor and an image it has the names.
+    :raises DroverError: a request is malformed, a name is on several instances, uuid and name
+        belong to different ones, or a disk has the path of another instance's file.
     """
     # The budget of a group is for moves; the scheduler does not know it.
     named = {group["name"]: {key: group[key] for key in group if key != "max_moving"} for group in groups}
@@ -56,7 +58,7 @@ def resolve(
     for definition in definitions:
         name = definition["name"]
         own = made.get(orders.definition_of(definition.get("project"), name))
-        # What a person made by hand under the same name is another one.
+        # An instance that a person made by hand under the same name is another one.
         same_name = [own] if own is not None else _of_project(by_name.get(name, []), definition)
         found = by_uuid.get(definition.get("uuid"))
         if found is not None and found["name"] != name:
@@ -83,7 +85,7 @@ def resolve(
         asked = _request(instance, named)
         spec = RequestSpec.from_request(asked, flavors or {}, images or {}, place)
         if found["state"] in ("new", "building"):
-            # Those of a flavor or an image of the store too.
+            # This includes the flavors and images of the store.
             spec_names.refuse_unknown(spec.extra_specs, spec.image_properties, place)
             hardware.refuse(instance, *_wishes(instance, spec), place, spec.vcpus)
             cloud_init.refuse(instance, place)
@@ -94,9 +96,10 @@ def resolve(
 
 
 def ignored_hosts(pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str]:
-    """Return the sentence about new instances whose definitions have a host, which nothing reads; none without such.
+    """Return the sentence about new instances with a host in their definitions, which is not read;
+    an empty list if there are none.
 
-    :param pairs: (definition, what resolve() made of it).
+    :param pairs: (definition, its result of resolve()).
     """
     hosts = {item["name"]: item["host"] for item, found in pairs if found["state"] == "new" and item.get("host")}
     if not hosts:
@@ -111,7 +114,7 @@ def ignored_hosts(pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) 
 
 
 def _with_image(definition: Mapping[str, Any], images: Mapping[str, Mapping[str, Any]], place: str, is_built: bool) -> Mapping[str, Any]:
-    """Return a definition whose first disk is made from its image, if the image has a source.
+    """Return a definition with its first disk made from its image, if the image has a source.
 
     :raises DroverError: no disk is made of an image of this format.
     """
@@ -153,9 +156,10 @@ def _images(disks: Sequence[Mapping[str, Any]], images: Mapping[str, Mapping[str
 
 
 def _of_project(instances: Sequence[Mapping[str, Any]], definition: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Those of instances of one name that a definition may mean.
+    """Return the instances, among instances of one name, that a definition may mean.
 
-    :raises DroverError: one of them has no project where the definition has one, or the other way round: it may be that instance.
+    :raises DroverError: an instance has no project although the definition has one, or the other
+        way round: it may be the meant instance.
     """
     project = definition.get("project")
     if not definition.get("uuid"):
@@ -171,12 +175,13 @@ def _of_project(instances: Sequence[Mapping[str, Any]], definition: Mapping[str,
 
 
 def leftover(absent: Iterable[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return which instances of definitions that are marked as absent are there.
+    """Return the existing instances of definitions that are marked as absent.
 
     :param absent: definitions, as check.instances() returns them.
     :param known: the store's instances.
-    :returns: a dict: still_there (names); removable (dicts uuid and name), those that provably are of their definitions: by uuid, or built
-        from them; unproven (sentences), those that only have the name.
+    :returns: a dict: still_there (names); removable (dicts uuid and name), instances that provably
+        belong to their definitions: by uuid, or built from them; unproven (sentences), instances
+        that only have the name.
     """
     found: dict[str, list[Any]] = {"still_there": [], "removable": [], "unproven": []}
     for item in sorted(absent, key=lambda each: str(each["name"])):
@@ -215,7 +220,9 @@ def _request(instance: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str
 
 
 def _wishes(instance: Mapping[str, Any], spec: RequestSpec) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the extra specs of the flavor of a request, with those of the definition over them, and the properties of its image."""
+    """Return the extra specs of the flavor of a request, overridden by the extra specs of the
+    definition, and the properties of its image.
+    """
     of_flavor = spec.flavor.extra_specs if spec.flavor is not None else {}
     own = {key: spec.own_specs[key] for key in instance.get("extra_specs") or {} if key in spec.own_specs}
     return {**of_flavor, **own}, spec.image_properties

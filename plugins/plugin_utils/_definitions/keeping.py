@@ -13,10 +13,10 @@ from .._store import aggregates, flavors, images
 from .._store.engine import Connection
 from . import check
 
-#: Each section that is kept -> what checks it, in the order in which they are kept.
+#: Each stored section -> the function that checks it, in the order of storage.
 CHECKS = {"flavors": check.flavors, "images": check.images, "aggregates": check.aggregates, "server_groups": check.server_groups}
 
-#: What keeps each section in the store.
+#: The modules that write each section to the store.
 _KEEPERS: Mapping[str, Any] = {"flavors": flavors, "images": images, "aggregates": aggregates, "server_groups": server_groups}
 
 #: {section: its items}, as check.py returns them.
@@ -24,7 +24,7 @@ Sections = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 class Change(NamedTuple):
-    """What was made or changed in the store; ``before`` is None for what was made."""
+    """An item that was created or changed in the store; ``before`` is None for a created item."""
 
     name: str
     before: Mapping[str, Any] | None

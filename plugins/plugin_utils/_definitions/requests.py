@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a definition asks the scheduler for: its sizes, with those of its flavor, and the request."""
+"""The request of a definition for the scheduler, and its sizes, filled in from its flavor."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KEYS = (
 
 
 def names_flavor(definition: Mapping[str, Any]) -> bool:
-    """Tell whether a definition has the name of a flavor, which the file or the store describes."""
+    """Return True if a definition has the name of a flavor, which the file or the store describes."""
     return isinstance(definition.get("flavor"), str) and bool(definition["flavor"])
 
 
@@ -49,8 +49,9 @@ def complete(definition: Mapping[str, Any], flavor: Mapping[str, Any] | None, pl
     """Fill in the sizes of a definition.
 
     :param flavor: the flavor that it names, with vcpus, memory_mb and disk_gb; None if it names none.
-    :param place: what begins a refusal.
-    :returns: the definition with vcpus, memory_mb (MiB), disks, each with size_gb (GiB), and disk_gb, the sum of those in no pool.
+    :param place: the beginning of a refusal.
+    :returns: the definition with vcpus, memory_mb (MiB), disks, each with size_gb (GiB), and
+        disk_gb, the sum of the disks in no pool.
     :raises DroverError: a size is missing, or given twice.
     """
     of_flavor = flavor or (definition["flavor"] if isinstance(definition.get("flavor"), Mapping) else {})
@@ -68,7 +69,9 @@ def complete(definition: Mapping[str, Any], flavor: Mapping[str, Any] | None, pl
 
 
 def _disks(definition: Mapping[str, Any], own: int | None, of_flavor: int | None, place: str) -> list[dict[str, Any]]:
-    """Return the disks with their sizes; the first one may have that of the definition or of the flavor."""
+    """Return the disks with their sizes; the first one may have the size of the definition or of
+    the flavor.
+    """
     first = own if own is not None else of_flavor
     disks = definition.get("disks")
     if disks is None:
@@ -100,7 +103,8 @@ def request(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pool_specs(definition: Mapping[str, Any]) -> dict[str, str]:
-    """Return extra specs for the storage pools of the disks of a definition, each a class of its own (N1.3).
+    """Return extra specs for the storage pools of the disks of a definition; each pool has its own
+    class (N1.3).
 
     :raises DroverError: an extra spec of the definition has the class of a pool already.
     """
@@ -113,7 +117,7 @@ def _pool_specs(definition: Mapping[str, Any]) -> dict[str, str]:
             traits.setdefault(name, set()).update(disk.get("traits") or ())
     specs = {}
     for name, size in sorted(sizes.items()):
-        # What only one provider can give needs no group.
+        # A resource that only one provider can give needs no group.
         suffix = f"_{name}"[:_LONGEST_SUFFIX] if traits[name] else ""
         specs[f"resources{suffix}:{name}"] = str(size)
         specs.update({f"trait{suffix}:{trait}": "required" for trait in sorted(traits[name])})

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an instance has of extra specs, NUMA cells and PCI devices beside what its definition asks for, in the words of extra specs.
+"""The extra specs, NUMA cells and PCI devices of an instance compared with its definition, in the
+words of extra specs.
 
-Extra specs are read from the record of the instance. CPUs, cells, pages and devices are read from what it has of its host.
+Extra specs are read from the record of the instance. CPUs, cells, pages and devices are read from
+the claims of the instance on its host.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ def differing(
 
     :param definition: as identity.resolve() returns it.
     :param there: of the store: flavor (its name), extra_specs (its own), vcpus, memory_mb (MiB), cells and devices, see instances.kept().
-    :param flavors: those of the store, by name.
-    :param of_domain: what the domain says is compared elsewhere.
+    :param flavors: the flavors of the store, by name.
+    :param of_domain: True if the values of the domain are compared elsewhere.
     """
     own_there, own_wanted = there["extra_specs"] or {}, definition["selection"].get("extra_specs") or {}
     known = flavors.get(there["flavor"] or "", {}).get("extra_specs")
@@ -71,7 +73,9 @@ def _named(key: str) -> str:
 
 
 def _topology(definition: Mapping[str, Any], there: Mapping[str, Any]) -> list[Difference]:
-    """Compare CPUs, cells and pages. Nothing is compared where somebody has tied the domain in a way that no claim makes."""
+    """Compare CPUs, cells and pages. Nothing is compared if the domain is bound in a way that no
+    claim makes.
+    """
     has = topology_of(there["cells"], there["vcpus"])
     if there["cells"] and has is None:
         return []
@@ -95,7 +99,7 @@ def _topology(definition: Mapping[str, Any], there: Mapping[str, Any]) -> list[D
 
 
 def _devices(definition: Mapping[str, Any], specs: Mapping[str, Any], there: Mapping[str, Any]) -> list[Difference]:
-    """Compare the number of PCI devices; those of interfaces are among them."""
+    """Compare the number of PCI devices, including the devices of interfaces."""
     wanted = sum(int(count) for count in re.findall(r":\s*([0-9]{1,5})\s*(?:,|$)", str(specs.get(ALIAS) or "")))
     ports = sum(bool(network.get("vnic")) for network in definition.get("networks") or ())
     has = len(there["devices"])
@@ -111,7 +115,7 @@ def _mask(topology: GuestTopology | None) -> str:
 
 
 def _is_page(there: int | str | None, wanted: int | str | None) -> bool:
-    """Tell whether a page size is one of those that are asked for."""
+    """Return True if a page size is one of the requested ones."""
     if isinstance(there, int):
         fits = {SMALL: there == _SMALL_PAGE, LARGE: there > _SMALL_PAGE, ANY: True}
         return fits[wanted] if isinstance(wanted, str) else there == wanted

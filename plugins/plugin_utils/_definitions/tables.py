@@ -26,7 +26,7 @@ from . import disk_sources, guest, hardware_fields
 from .fields import GIB, LIST, LONGEST_PATH, MAPPING, MIB, SWITCH, TEXT, WHOLE, Field, Table, absolute, odd_character, of_file
 
 STATES = ("present", "absent")
-#: What QEMU can take as the backing file of a disk.
+#: The formats that QEMU can take as the backing file of a disk.
 BACKING_FORMATS = ("qcow2", "raw", "qed", "vdi", "vhdx", "vmdk", "vpc")
 #: The formats of images in Glance.
 DISK_FORMATS = ("qcow2", "raw", "vdi", "vhd", "vhdx", "vmdk", "iso", "ploop", "aki", "ami", "ari")
@@ -301,7 +301,7 @@ DESTINATION: Table = {
     "allow_cross_cell_move": Field(SWITCH, "Whether a move may leave the cell.", True),
 }
 
-#: What each instance of a definition asks for.
+#: The keys of an instance of a definition.
 INSTANCE: Table = {
     "name": Field(
         TEXT,

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What domains have to say of CPUs and NUMA cells at either end of a move, by what is claimed for them there."""
+"""The CPUs and NUMA cells that domains must define at either end of a move, from their claims
+there.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ def read(connection: Connection, places: Mapping[str, int | None]) -> dict[str, 
     """Read the facts ``numa`` of domains.
 
     :param places: {uuid of an instance, or of a migration that has its former cells: id of the node}.
-    :returns: {uuid: fact}, without those of no node; empty where a domain may float over all of its host.
+    :returns: {uuid: fact}, without instances that have no node; the fact is empty if a domain may
+        float over all of its host.
     """
     table = tables.compute_nodes
     query = sa.select(table.c.id, table.c.shared_cpus)

@@ -18,7 +18,8 @@ from .._store.sql import Connection, Row
 
 
 def read(connection: Connection, ends: Mapping[str, tuple[int | None, int | None]]) -> dict[str, dict[str, Any]]:
-    """Read which device takes the place of which.
+    """Return the pairs of a device at the source and the device at the destination that replaces
+    it.
 
     :param ends: {uuid of an instance: ids of the nodes that it leaves and goes to}.
     :returns: {uuid: the fact ``devices`` of its move}, without instances that have none.
@@ -36,8 +37,8 @@ def read(connection: Connection, ends: Mapping[str, tuple[int | None, int | None
 
 
 def requests_of(connection: Connection, node: int, instance: Row) -> tuple[tuple[PciRequest, ...], int]:
-    """Return what an instance needs of the PCI devices of another host, to have there what it has on its node, and how many mediated
-    devices it has.
+    """Return the PCI devices that an instance needs on another host to have the devices of its node
+    there, and the number of its mediated devices.
 
     :raises DroverError: it has devices that no claim gave it.
     """
@@ -58,5 +59,7 @@ def requests_of(connection: Connection, node: int, instance: Row) -> tuple[tuple
 
 
 def is_port(request: PciRequest) -> bool:
-    """Tell whether a request is for the device of a network port, which no flavor asks for."""
+    """Return True if a request is for the device of a network port; no flavor requests such a
+    device.
+    """
     return all("physical_network" in dict(spec) for spec in request.specs)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Migrations: opened with a claim at the destination, and closed by what is proven (N9.1 and N9.3).
+"""Migrations: each is opened with a claim at the destination, and closed by a proof (N9.1 and
+N9.3).
 
 holdings.py has the allocations at both ends. Rows are locked in this order: migrations, server groups, instances, then as
 in placement.claims, with quotas last.
@@ -48,7 +49,8 @@ def begin(
     """Open a migration: give it the allocations at the source and claim the destination, in one transaction.
 
     :param move_type: live-migration, migration (cold) or evacuation (the source is dead).
-    :param source_host: where the caller takes the instance to be; elsewhere the move is refused.
+    :param source_host: the host of the instance as the caller knows it; the move is refused if the
+        instance is on another host.
     :param notes: for the details: restart (the instance was shut down for the move and is started again after it),
         for_hosts (the hosts that it makes room for).
     :param allocations: that the plan chose at the destination. If there is no room for them by now, or the instance's
@@ -199,8 +201,9 @@ def finish(
     Of a resize both are kept until confirm() or revert(), of an evacuation until clear_source().
 
     :param proof: the instance is at the destination and gone from the source.
-    :param domain_state: of the domain at the destination; None if it is what it was.
-    :param copies, seconds: what the move copied and how long it took, for the estimates of later ones; None where that is not known.
+    :param domain_state: of the domain at the destination; None if it is unchanged.
+    :param copies, seconds: the amounts that the move copied and its duration, for the estimates of
+        later moves; None if they are not known.
     """
     certainty.require(proof)
     migration = _migration(connection, uuid)
@@ -238,7 +241,7 @@ def revert(connection: Connection, uuid: str, proof: certainty.Proof, domain_sta
     """Revert a finished resize: allocations, flavor, sizes and place are the old ones.
 
     :param proof: the instance is at its source again with its old size.
-    :param domain_state: of the domain there; None if it is what it was.
+    :param domain_state: of the domain there; None if it is unchanged.
     """
     certainty.require(proof)
     migration = _migration(connection, uuid)
@@ -274,7 +277,8 @@ def clear_source(connection: Connection, uuid: str, proof: certainty.Proof, now:
 
 
 def end_moved_back(connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float) -> None:
-    """Close an evacuation whose instance is at its source again. No room is freed: the discovery that found it moves that to where it is.
+    """Close an evacuation of an instance that is at its source again. No room is freed: the discovery
+    that found it moves that to where it is.
 
     :param proof: the host that had it does not have it any more.
     """
@@ -306,10 +310,12 @@ def undo(connection: Connection, uuid: str, proof: certainty.Proof, message: str
 
 
 def end_at_dead(connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float) -> Which | None:
-    """End a move or a resize of an instance whose host is off, so that it can be restarted elsewhere.
+    """End a move or a resize of an instance on a host that is off; the instance can then be
+    restarted elsewhere.
 
-    What has not finished is undone. A finished resize keeps its new size, or gets the old one back if the guest was not seen with the new one. An
-    instance that was shut down for it counts as one that runs.
+    An unfinished move or resize is undone. A finished resize keeps its new size, or gets the old
+    one back if the guest was not seen with the new one. An instance that was shut down for it
+    counts as one that runs.
 
     :param proof: nothing of the host that has the instance runs.
     :returns: the size that it has then; None where another run has ended it.
@@ -337,7 +343,8 @@ def end_at_dead(connection: Connection, uuid: str, proof: certainty.Proof, messa
 
 
 def abandon(connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float) -> None:
-    """Close a resize whose instance is nowhere any more; the instance holds room at its destination alone then, until it is forgotten.
+    """Close a resize of an instance that neither end has; the instance then holds room at its
+    destination alone, until it is forgotten.
 
     :param proof: neither end has the instance, nor gets it any more.
     :raises DroverError: another run has closed it.
@@ -378,7 +385,7 @@ def note(connection: Connection, uuid: str, facts: Mapping[str, Any], now: float
 
 
 def _is_closed(migration: Row, from_status: str, to_status: str) -> bool:
-    """Tell whether a step was taken already.
+    """Return True if a step was taken already.
 
     :raises DroverError: it cannot be taken.
     """

@@ -9,7 +9,8 @@ none are doubled. Its allocations before and after the move are in the details o
 An evacuation keeps the allocations at both ends under the uuid of the instance. If the instance moves on before the dead host is back, those at
 the dead host stay as they are: they are no part of the size of the instance, and no other move frees them.
 
-What the instance has of NUMA cells is by node, and so is at both ends under its own uuid; in a resize on one node the migration has the old cells.
+The NUMA cells of an instance are stored by node, so it has the cells of both ends under its own
+uuid; in a resize on one node the migration has the old cells.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def swap(
     :param target: of a resize.
     :param given: the allocations that the plan chose at the destination.
     :param shown: the destination shows the instance already.
-    :returns: the details of the migration; empty if the allocations of each end have a uuid of their own.
+    :returns: the details of the migration; empty if the allocations of the two ends have different
+        uuids.
     """
     source, destination = ends
     owner = {"type": allocations.MIGRATION, "project": instance.project, "user": instance.user}
@@ -83,7 +85,7 @@ def swap(
     if source.id == destination.id:
         numa.hand_over(connection, source.id, instance.uuid, uuid)
     else:
-        # Of an evacuation from there that nobody has cleared up.
+        # The cells may be of an evacuation from that node that was not cleared up.
         host_room.leave(connection, destination.id, instance.uuid)
     if destinations.room is not None:
         destinations.room.write()
@@ -106,7 +108,8 @@ def swap(
 def _host_request(
     connection: Connection, source: Row, destination: Row, instance: Row, target: ResizeTarget | None
 ) -> tuple[HostRequest, int]:
-    """Return what an instance needs of the cells and devices of its destination, and how many mediated devices it needs there.
+    """Return the cells and devices that an instance needs at its destination, and the number of
+    mediated devices that it needs there.
 
     :raises DroverError: that is not known, or it would get other devices than it has.
     """
@@ -147,7 +150,9 @@ def _claim_mdevs(connection: Connection, instance: Row, made: int, new: Amounts)
 
 
 def _apart(connection: Connection, instance: str, held: Amounts) -> tuple[Amounts, Amounts]:
-    """Divide the allocations of an instance: its own, and those at dead hosts from which it was evacuated."""
+    """Divide the allocations of an instance: its own ones, and the ones at dead hosts that it was
+    evacuated from.
+    """
     at_dead: set[InventoryKey] = set()
     table = tables.migrations
     for evacuation in connection.execute(sa.select(table).where(table.c.instance_uuid == instance, table.c.status == "done")):
@@ -157,7 +162,7 @@ def _apart(connection: Connection, instance: str, held: Amounts) -> tuple[Amount
 
 
 def left_behind(connection: Connection, evacuation: Row) -> set[InventoryKey]:
-    """Return the inventories of which an evacuation holds an amount at its dead source alone."""
+    """Return the inventories of the amounts that an evacuation holds at its dead source alone."""
     old = recorded(connection, evacuation, "old") or {}
     return set(old).difference(recorded(connection, evacuation, "new") or {})
 
@@ -188,7 +193,7 @@ def settle(connection: Connection, migration: Row, which: Which, now: float) -> 
 
 
 def _settle_cells(connection: Connection, migration: Row, which: Which) -> None:
-    """Free what the instance has of the cells and devices of the node that it leaves, or never came to."""
+    """Free the cells and devices of an instance on the node that it leaves or never reached."""
     source, destination, instance = migration.source_node_id, migration.destination_node_id, migration.instance_uuid
     left = source if which == "new" else destination
     if source != destination:
@@ -200,7 +205,9 @@ def _settle_cells(connection: Connection, migration: Row, which: Which) -> None:
 
 
 def leave_dead(connection: Connection, evacuation: Row) -> None:
-    """Free what an evacuated instance has of the cells and devices of its dead host, unless it is there again."""
+    """Free the cells and devices that an evacuated instance has on its dead host, unless it is
+    there again.
+    """
     query = sa.select(tables.instances.c.compute_node_id).where(tables.instances.c.uuid == evacuation.instance_uuid)
     if evacuation.source_node_id not in (None, connection.execute(query).scalar()):
         host_room.leave(connection, evacuation.source_node_id, evacuation.instance_uuid)
@@ -211,7 +218,7 @@ def place(connection: Connection, migration: Row, which: Which, domain_state: st
 
     The record of its domain moves as in the next discovery, so that it is not on two hosts until then.
 
-    :param domain_state: None if it is what it was.
+    :param domain_state: None if it is unchanged.
     """
     instances, domains, uuid = tables.instances, tables.domains, migration.instance_uuid
     ends = (migration.source_node_id, migration.destination_node_id)

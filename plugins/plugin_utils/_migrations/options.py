@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options of migrations: those of the task, and over them those of the instance's policy."""
+"""The options of migrations: the options of the task, and over them the options of the instance's
+policy.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,11 @@ class Options:
             self.of({"uuid": move["uuid"], "name": move["name"]})
 
     def general(self) -> dict[str, Any]:
-        """Return those of the task, without those that are None."""
+        """Return the options of the task, without options that are None."""
         return migration_options.merged(self._general)
 
     def of(self, order: MovedInstance) -> dict[str, Any]:
-        """Return the options of one move, without those that are None."""
+        """Return the options of one move, without options that are None."""
         own = {**(order.get("migration_options") or {}), **self._of_moves.get(order["uuid"], {})}
         if not own:
             return self.general()

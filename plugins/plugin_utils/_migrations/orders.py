@@ -26,7 +26,7 @@ MOVE_KEYS = ("uuid", "name", "from_host", "host", "live")
 
 
 def migrate_uri(address: str) -> str:
-    """Return the URI to which a migration sends memory.
+    """Return the URI that a migration sends memory to.
 
     :param address: drover_migration_address of the destination: a name or an address, an IPv6 address with or without brackets.
     """
@@ -38,7 +38,9 @@ def migrate_uri(address: str) -> str:
 
 
 def check_moves(connection: Connection, moves: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse moves written by hand that lack a key, whose name and uuid differ, or whose instance is not in the store."""
+    """Refuse moves written by hand that lack a key, that have a name and a uuid of different
+    instances, or that name an instance that is not in the store.
+    """
     for number, move in enumerate(moves, 1):
         lacking = [key for key in MOVE_KEYS if move.get(key) is None]
         if lacking:
@@ -51,7 +53,8 @@ def check_moves(connection: Connection, moves: Sequence[Mapping[str, Any]]) -> N
 def pending(connection: Connection, host: str) -> list[MoveOrder]:
     """Return the orders of the migrations off a host that an earlier run left open.
 
-    Not of resizes: only the run that resizes knows the size that the instance gets. Nor of evacuations, of which the host knows nothing.
+    Not of resizes: only the run that resizes knows the size that the instance gets. Nor of
+    evacuations: the host knows nothing of them.
     """
     table = tables.migrations
     return _orders(
@@ -69,7 +72,7 @@ def order(connection: Connection, migration_uuid: str) -> MoveOrder:
 
 
 def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list[MoveOrder]:
-    """Return the orders of migrations in the order in which they began."""
+    """Return the orders of migrations, sorted by the times at which they began."""
     migrations, nodes, services = tables.migrations, tables.compute_nodes, tables.services
     source, destination = nodes.alias("source"), nodes.alias("destination")
     query = (
@@ -131,9 +134,10 @@ class WasAborted(DroverError):
 
 
 def refuse_aborted(connection: Connection, move: Move, since: float) -> None:
-    """Refuse a move of an instance whose last move off this host was aborted.
+    """Refuse a move of an instance if its last move off this host was aborted.
 
-    :param since: the time, in seconds since 1970, from which on this run could have begun that move.
+    :param since: the earliest time, in seconds since 1970, at which this run could have begun that
+        move.
     :raises WasAborted: it was aborted.
     """
     table = tables.migrations
@@ -151,7 +155,9 @@ def refuse_aborted(connection: Connection, move: Move, since: float) -> None:
 
 
 def closed(connection: Connection, migration_uuids: Iterable[str]) -> dict[str, tuple[str, str | None]]:
-    """Return how migrations ended: {uuid: (status, message)}, without those that are still open."""
+    """Return the ends of migrations: {uuid: (status, message)}, without migrations that are still
+    open.
+    """
     table = tables.migrations
     query = sa.select(table.c.uuid, table.c.status, table.c.message).where(
         table.c.uuid.in_(list(migration_uuids)), table.c.status.not_in(tables.OPEN_MIGRATION)

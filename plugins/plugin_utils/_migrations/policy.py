@@ -31,7 +31,7 @@ MOST_PRIORITY = 10**6
 def checked(policy: Any, who: str) -> dict[str, Any] | None:
     """Return the keys of a policy that have a value; None if there are none.
 
-    :param who: what begins a refusal.
+    :param who: the beginning of a refusal.
     :raises DroverError: the policy is malformed or contradicts itself.
     """
     if not isinstance(policy, dict):

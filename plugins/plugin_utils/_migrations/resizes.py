@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Resizes as a run needs them that carries them out, or continues those of an earlier run."""
+"""Resizes, with all that a run needs to carry them out or to continue the resizes of an earlier
+run.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
     details = row.details or {}
     sizes = details.get("sizes") or {}
     same_host = row.source_node_id == row.destination_node_id
-    # Where it stays, the migration has the cells of the old size.
+    # If the instance stays on its node, the migration has the cells of the old size.
     new = claimed_cells.read(connection, {row.instance_uuid: row.destination_node_id}).get(row.instance_uuid, {})
     former = row.uuid if same_host else row.instance_uuid
     old = claimed_cells.read(connection, {former: row.source_node_id}).get(former, {})
@@ -46,7 +48,8 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         for each in (ends, ends[::-1])
     )
     in_cells = bool(old.get("cells") or new.get("cells"))
-    # It gets its size where it arrives: no host shows CPUs of another one, and what it has there is of another size until then.
+    # The instance gets its size at its destination: no host shows the CPUs of another host, and the
+    # domain there has another size until then.
     resized = {"resized": True} if in_cells else {}
     return {
         "migration": row.uuid,

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 #: {resource class: amount}: MEMORY_MB in MiB, DISK_GB in GiB, the others in pieces.
 Resources = dict[str, int]
-#: {provider uuid: what is allocated there}.
+#: {provider uuid: amounts that are allocated at the provider}.
 Allocations = dict[str, Resources]
 #: {suffix of a resource group: uuids of the providers that meet it}, as in Placement.
 Mappings = dict[str, list[str]]
 
 
 class GroupDescription(TypedDict):
-    """A server group, from which a claim can make it if it is new."""
+    """A server group; a claim creates it from this description if it is new."""
 
     name: str
     policy: str
@@ -81,7 +81,7 @@ class Explanation(TypedDict):
 class Destination(TypedDict):
     """A compute node that may take an instance; ``allocations`` where several providers could give its resources.
 
-    mappings: the groups of PCI devices; missing where Placement is not asked for devices.
+    mappings: the groups of PCI devices; missing if the request has no devices for Placement.
     """
 
     host: str
@@ -94,9 +94,10 @@ class Destination(TypedDict):
 
 
 class Recorded(TypedDict):
-    """What an instance was asked with, beside its resources.
+    """The parameters of an instance's request, beside its resources.
 
-    flavor: its name; extra_specs: those that go with the instance itself; image: its properties; image_format: its disk format.
+    flavor: its name; extra_specs: the extra specs of the instance itself; image: its properties;
+    image_format: its disk format.
     """
 
     flavor: str | None
@@ -105,12 +106,13 @@ class Recorded(TypedDict):
     image_name: str | None
     image_id: str | None
     image_format: str | None
-    #: What it needs of cells and PCI devices, as _numa.request.HostRequest.as_data() returns it; missing where it needs nothing.
+    #: The needs of cells and PCI devices, as _numa.request.HostRequest.as_data() returns them;
+    #: missing if there are none.
     host_request: NotRequired[dict[str, Any]]
 
 
 class Selection(Destination, Recorded):
-    """The host for one instance, and alternates in the order in which to try them."""
+    """The host for one instance, and its alternates in the order of the attempts."""
 
     name: str
     uuid: str | None
@@ -164,7 +166,7 @@ class ClaimedMdev(TypedDict):
 
 
 class HardwareClaim(TypedDict, total=False):
-    """What an instance has of its host's cells and devices, as its domain has to say it."""
+    """The NUMA cells and devices of the host that an instance has, as its domain must define them."""
 
     #: The fact ``numa`` of its domain, as hypervisor_info returns it.
     numa: dict[str, Any]
@@ -180,7 +182,9 @@ class ClaimedPools(TypedDict, total=False):
 
 
 class Claim(TypedDict):
-    """What an instance has been allocated, and where; host, node and provider are None if its compute node is gone."""
+    """The claim of an instance and its place; host, node and provider are None if its compute node
+    is gone.
+    """
 
     uuid: str
     name: str
@@ -198,7 +202,7 @@ class Claim(TypedDict):
     mdevs: NotRequired[list[ClaimedMdev]]
     #: The storage pools of the host by their names, each with type and path; missing where it claims nothing of one.
     pools: NotRequired[dict[str, dict[str, str | None]]]
-    #: Those that come after the claimed one.
+    #: The alternates after the claimed one.
     alternates: list[Alternate]
     #: False where the instance had its claim already.
     new: bool

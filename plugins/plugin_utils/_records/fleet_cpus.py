@@ -26,7 +26,8 @@ class Group(NamedTuple):
 class Cpu(TypedDict):
     """A CPU as the modules hypervisor_info and _cpu_baseline return it.
 
-    policies: of features beside or without those of the model. features: all that it has.
+    policies: of features that are added to the model or removed from it. features: all that it
+    has.
     """
 
     vendor: str | None
@@ -36,7 +37,7 @@ class Cpu(TypedDict):
 
 
 class FleetCpu(TypedDict):
-    """A CPU that is kept, and the hosts of which it was made. created_at: seconds since 1970."""
+    """A stored CPU, and the hosts from which it was computed. created_at: seconds since 1970."""
 
     cpu: Cpu
     hosts: list[str]
@@ -44,7 +45,9 @@ class FleetCpu(TypedDict):
 
 
 class HostModel(TypedDict):
-    """What a compute node can give its guests. group is None where libvirt does not tell it."""
+    """The CPU that a compute node can give its guests. group is None where libvirt does not tell
+    it.
+    """
 
     host: str
     node: str

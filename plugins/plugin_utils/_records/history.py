@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a fleet had and used over time. Days are counted from 1970 (UTC)."""
+"""The capacity and the use of a fleet over time. Days are counted from 1970 (UTC)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import NamedTuple, TypedDict
 
 
 class DayTotal(NamedTuple):
-    """A resource class in a zone on a day, in its unit. capacity: (total - reserved) x ratio. The zone is empty for what is in none."""
+    """A resource class in a zone on a day, in its unit. capacity: (total - reserved) x ratio. The
+    zone is empty for hosts without a zone.
+    """
 
     day: int
     zone: str
@@ -19,7 +21,8 @@ class DayTotal(NamedTuple):
 
 
 class Growth(TypedDict):
-    """When a resource class is full in a zone, by a line through what was used on some days.
+    """The forecast of the day on which a resource class is full in a zone: a line through the use
+    of some days.
 
     days: from today on. first, last: the days that the line is drawn through. per_day: how much more is used each day, in the unit of the class.
     """

@@ -62,7 +62,8 @@ class ListedNode(Figures):
     hypervisor_version: int | None
     #: How many.
     instances: int
-    #: The name of the sharing provider whose figures those of the disk are; None for a disk of its own.
+    #: The name of the sharing provider that the figures of the disk describe; None for a disk of
+    #: the host itself.
     disk_pool: str | None
 
 
@@ -104,18 +105,18 @@ class ListedPool(TypedDict):
     type: str | None
     #: Of the pool in libvirt, such as running.
     state: str | None
-    #: Whether it gets nothing new, whatever its capacity, see the drain of a pool.
+    #: True if the pool gets no new disks, whatever its capacity; see the drain of a pool.
     drained: bool
     shared: bool
     resource_class: str
     traits: list[str]
     total_gb: int | None
     reserved_gb: int | None
-    #: What may be promised: (total - reserved) x allocation ratio.
+    #: The amount that may be allocated: (total - reserved) x allocation ratio.
     capacity_gb: int | None
-    #: What is promised to instances.
+    #: The amount that is allocated to instances.
     used_gb: int | None
-    #: What the storage itself has in use, as libvirt last read it.
+    #: The space that is used on the storage itself, at libvirt's last refresh.
     physical_used_gb: float | None
 
 
@@ -144,7 +145,7 @@ class StoredServerGroup(TypedDict):
     uuid: str
     policy: str
     max_server_per_host: int
-    #: How many members may move at the same time; None for no limit.
+    #: The number of members that may move at the same time; None for no limit.
     max_moving: int | None
     #: Uuids of instances.
     members: list[str]
@@ -152,11 +153,13 @@ class StoredServerGroup(TypedDict):
 
 
 class NumaAllocation(TypedDict):
-    """What a consumer has of the NUMA cells of a compute node.
+    """The NUMA cells of a compute node that a consumer has.
 
-    cells: what _numa.hosts places: a list with ``guest`` and ``host`` (numbers of cells), ``memory_mb``, ``page_kb`` (None for the smallest
-    size), ``shared`` (vCPUs), ``pins`` ({vCPU as text: CPU}), ``reserved`` (CPUs of emulator threads), ``cpu_policy``, ``thread_policy``
-    (with ``isolate`` the siblings of its CPUs are taken too) and ``emulator_policy``. No domain shows the policies: they are None where nobody claimed.
+    cells: what _numa.hosts places: a list with ``guest`` and ``host`` (numbers of cells),
+    ``memory_mb``, ``page_kb`` (None for the smallest size), ``shared`` (vCPUs), ``pins`` ({vCPU as
+    text: CPU}), ``reserved`` (CPUs of emulator threads), ``cpu_policy``, ``thread_policy`` (with
+    ``isolate`` the siblings of its CPUs are taken too) and ``emulator_policy``. No domain shows the
+    policies: they are None if the cells have no claim.
     """
 
     #: Of an instance, or of a migration at its source.
@@ -189,7 +192,9 @@ class PciDevice(TypedDict):
 
 
 class MdevType(TypedDict):
-    """The type of mediated devices that a device may make; total: those that there are and can still be made."""
+    """The type of mediated devices that a device may make; total: the number of devices that exist
+    and that can still be made.
+    """
 
     parent: str
     type: str
@@ -230,7 +235,7 @@ class FleetColumns(TypedDict):
     aggregates: list[HostAggregate]
     #: {resource class: {field: array}}, see store.resource_columns.of_nodes().
     resources: dict[str, dict[str, Any]]
-    #: The store.provider_arrays.ProviderArrays of which ``resources`` are made.
+    #: The store.provider_arrays.ProviderArrays that ``resources`` are made from.
     provider_arrays: Any
     #: {uuid of an instance: index of its node}.
     instances: dict[str, int]
@@ -244,7 +249,7 @@ class FleetColumns(TypedDict):
     traits: NotRequired[list[list[str]]]
     #: CLASS:TRAIT of the storage pools that each node can take from, of the classes and traits of the query.
     pool_traits: NotRequired[list[list[str]]]
-    #: Of each node; empty lists where there is nothing.
+    #: One list for each node; empty if the node has no allocation.
     numa_allocations: NotRequired[list[list[NumaAllocation]]]
     #: For each node what _numa.hosts.NumaHosts reads.
     numa: NotRequired[list[dict[str, Any]]]
@@ -287,7 +292,7 @@ class Sighting(TypedDict):
 
 
 class NodeAddress(TypedDict):
-    """How other hypervisors reach a compute node."""
+    """The addresses at which other hypervisors reach a compute node."""
 
     node: str
     migration_uri: str | None
@@ -300,7 +305,7 @@ class Occupant(TypedDict):
     uuid: str
     name: str
     state: str
-    #: Where the store has it; None where it has it nowhere.
+    #: The host of the instance in the store; None if the store has no host for it.
     host: str | None
 
 
@@ -314,7 +319,7 @@ class Arrival(TypedDict):
 
 
 class Occupants(TypedDict):
-    """What is on a host and on its way there, each sorted by name (store.occupancy)."""
+    """The instances on a host and on their way to it, each sorted by name (store.occupancy)."""
 
     #: All that is not shut off.
     running: list[Occupant]

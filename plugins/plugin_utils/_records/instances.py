@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from typing_extensions import NotRequired
 
 
-#: The task state of an instance of which a disk comes to another storage of its host.
+#: The task state of an instance while one of its disks moves to another storage of its host.
 MOVING_DISK = "moving_disk"
-#: The same from the moment on in which the guest may write to the copy alone.
+#: The task state from the moment at which the guest may write to the copy alone.
 SWITCHING_DISK = "switching_disk"
 MOVING_DISKS = (MOVING_DISK, SWITCHING_DISK)
 
@@ -39,7 +39,7 @@ class Disk(TypedDict, total=False):
     device: str
     #: file, block, dir, volume or network.
     type: str
-    #: As the domain names it: a path, "pool/volume", or the name of a network disk.
+    #: The name in the domain: a path, "pool/volume", or the name of a network disk.
     source: str | None
     format: str | None
     readonly: bool
@@ -56,11 +56,13 @@ class Disk(TypedDict, total=False):
 
 
 class Binding(TypedDict):
-    """What binds a guest to its host, as the module hypervisor_info reports it.
+    """A reason that binds a guest to its host, as the module hypervisor_info reports it.
 
-    what, way_out: clauses. move: never, off or live, where a guest moves not at all, only off, only while it runs; looked_up, where its
-    destination decides. evacuation: starts or lost. only: running or next_start, where one of its definitions has it; else empty. address: the
-    address of a host that it listens on. keep_running: whether a shutdown loses something.
+    what: the reason; way_out: the remedy; both are clauses. move: never, off or live, where a guest
+    moves not at all, only off, only while it runs; looked_up, where its destination decides.
+    evacuation: starts or lost. only: running or next_start, if only one of its two definitions has
+    the reason; else empty. address: the address of a host that it listens on. keep_running: True if
+    a shutdown loses something.
     """
 
     what: str
@@ -95,7 +97,7 @@ class InstanceFigures(TypedDict):
 
 
 class InstanceSummary(InstanceFigures):
-    """What a plan shows of an instance that it does not move."""
+    """The facts that a plan shows of an instance that it does not move."""
 
     host: str
 
@@ -120,7 +122,7 @@ class ListedInstance(Instance):
     #: PROJECT/NAME of its definition.
     definition: str | None
     autostart: bool
-    #: For the inventory: those of the first interface first.
+    #: For the inventory: the addresses of the first interface are first.
     addresses: NotRequired[list[str]]
 
 
@@ -145,7 +147,7 @@ class NamedInstance(Instance):
     #: The name of its flavor.
     flavor: str | None
     user: str | None
-    #: Those of the instance itself, which go over those of its flavor.
+    #: The extra specs of the instance itself; they override the extra specs of its flavor.
     extra_specs: dict[str, str] | None
     #: The properties of its image.
     image: dict[str, Any] | None
@@ -162,7 +164,7 @@ class NamedInstance(Instance):
     #: All nodes that showed its domain in their last report: HOST, or HOST/NODE.
     nodes: list[str]
     migration: HeldMigration | None
-    #: Whether the operator gave its name.
+    #: True if the operator gave its name.
     named: bool
 
 
@@ -176,7 +178,7 @@ class PlacedInstance(Instance):
 
 
 class InstanceAmounts(PlacedInstance):
-    """What an instance needs and where it is."""
+    """The amounts that an instance needs, and its place."""
 
     #: {provider uuid: {resource class: amount}} of all classes. Missing where it has VCPU, MEMORY_MB and DISK_GB only; empty while a
     #: resize or an evacuation holds two places.
@@ -185,10 +187,10 @@ class InstanceAmounts(PlacedInstance):
     resources: NotRequired[dict[str, int]]
     #: Traits that the extra specs of its flavor require. Missing where the flavors were not read.
     required_traits: NotRequired[list[str]]
-    #: CLASS:TRAIT for each trait that its claim asked of a storage pool in which it has disks.
+    #: CLASS:TRAIT for each trait that its claim requires of a storage pool of its disks.
     required_pool_traits: NotRequired[list[str]]
-    #: What it has of the NUMA cells of its node, see records.hosts.NumaAllocation; missing where nothing ties it,
-    #: empty where something does and nobody knows what it has.
+    #: Its NUMA cells on its node, see records.hosts.NumaAllocation; missing if the instance is
+    #: bound to no cells, empty if it is bound but its cells are unknown.
     cells: NotRequired[list[dict[str, Any]]]
 
 
@@ -217,26 +219,27 @@ class PlannedInstance(InstanceAmounts):
     persistent: bool
     autostart: bool
     disks: list[Disk]
-    #: Those that only the running guest has.
+    #: The disks that only the running guest has.
     running_disks: list[Disk]
     hostdevs: list[HostDevice]
-    #: Those of hostdevs that no claim gave it.
+    #: The devices of hostdevs that no claim gave the instance.
     own_devices: list[HostDevice]
-    #: What its claim asked of the PCI devices of its host, as in HostRequest.as_data(); empty where it has none of them.
+    #: The PCI devices in its claim, as in HostRequest.as_data(); empty if it has none of them.
     pci_requests: list[dict[str, Any]]
-    #: None where its host has not told.
+    #: None if its host has not reported them.
     bindings: list[Binding] | None
     managed_save: bool
     snapshots: bool
-    #: The names of the snapshots with which it cannot be moved; None where that is not known.
+    #: The names of the snapshots that prevent a move; None if that is not known.
     fixed_snapshots: list[str] | None
-    #: Whether a disk of it that a snapshot may be of is not known to be shared; only where it has snapshots.
+    #: True if a disk that may have a snapshot is not known to be shared; present only if the
+    #: instance has snapshots.
     local_disks: NotRequired[bool]
     #: Names of instances on its node that are backed by a disk of it that is not known to be shared.
     backs: list[str]
     #: MiB of memory that the guest changes per second, where it is known.
     dirty_mib: NotRequired[float]
-    #: The host on which a resize that is neither confirmed nor reverted holds its old room.
+    #: The host that holds the old allocations of a resize that is neither confirmed nor reverted.
     resized_from: NotRequired[str]
     #: Why one that is shut off may run on another host, in words, where it may.
     may_run_elsewhere: NotRequired[str]

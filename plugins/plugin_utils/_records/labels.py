@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 
 class Requirement(NamedTuple):
-    """What a selector requires of one key: ``key=value``, ``key!=value``, ``key`` or ``!key``."""
+    """A requirement of a selector on one key: ``key=value``, ``key!=value``, ``key`` or ``!key``."""
 
     key: str
     #: None for any value.
     value: str | None = None
-    #: Whether the label must not be there. It is not there either where the key has another value.
+    #: True if the label must not exist. A key with another value meets this, too.
     negated: bool = False
 
     def __str__(self) -> str:

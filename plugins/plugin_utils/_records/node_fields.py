@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The properties of compute nodes that hosts report: one row for each, from which all packages derive what they do with it.
+"""The properties of compute nodes that hosts report: one row for each property; all packages derive
+their treatment of it from its row.
 
-The tracker checks and records them, the store has a column for each, the scheduler's host states have those that it reads.
-CONTRIBUTING.md lists the files that a new one touches.
+The tracker checks and records the properties, the store has a column for each, and the host states
+of the scheduler have the ones that the scheduler reads. CONTRIBUTING.md lists the files that a new
+one touches.
 """
 
 from __future__ import annotations
@@ -27,18 +29,19 @@ class NodeField(NamedTuple):
     types: tuple[type, ...]
     #: Its path in the facts of the module hypervisor_info; empty where libvirt does not tell it.
     fact: tuple[str, ...] = ()
-    #: Whether a node given as data has it by this name, with priority over the fact.
+    #: True if a node in given data may have the property under this name; the given value overrides
+    #: the fact.
     given: bool = False
     read: str = NEVER
-    #: Whether requests and policies may name it.
+    #: True if requests and policies may name it.
     attribute: bool = True
-    #: Whether it changes by itself, so that a new value is no change by the operator.
+    #: True if it changes by itself; a new value is then no change by the operator.
     volatile: bool = False
     #: Of a new node; the column may be null without it.
     default: int | None = None
     #: Of a number in the host states, where it is not known.
     unknown: float = 0
-    #: Whether a number may be negative.
+    #: True if a number may be negative.
     signed: bool = False
     #: Of a text, at most.
     length: int = 255
@@ -63,11 +66,12 @@ NODE_FIELDS = (
         signed=True,
     ),
     NodeField("cpu_info", (dict,), ("cpu",), given=True, read=ON_DEMAND),
-    # What guests can have of the CPU: arch, type, vendor, model, features; null where libvirt does not tell.
+    # The CPU that guests can have: arch, type, vendor, model, features; null if libvirt does not
+    # report it.
     NodeField("host_model", (dict,), ("host_model",), attribute=False),
     # With the CPU sets and reserved pages of the host, see tracker.host_cells; null where the host tells no cells.
     NodeField("numa_cells", (list,), read=ON_DEMAND, attribute=False),
-    # Of all cells; null where all CPUs serve all instances.
+    # The shared CPUs of all cells; null if all CPUs serve all instances.
     NodeField("shared_cpus", (list,), attribute=False),
     NodeField("supported_instances", (list,), ("supported_instances",), given=True, read=ON_DEMAND),
     NodeField("host_ip", TEXT, given=True, read=ON_DEMAND, length=64),

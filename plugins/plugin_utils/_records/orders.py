@@ -36,7 +36,7 @@ class MoveEnds(MovedInstance):
 
 
 class UnopenedOrder(MoveEnds):
-    """What a hypervisor needs to know of a move, to check it before it is in the store."""
+    """The description of a move that a hypervisor needs to check it before it is in the store."""
 
     source_uri: str
     #: Of libvirt at the destination, as the source reaches it; None for the usual one.
@@ -48,15 +48,17 @@ class UnopenedOrder(MoveEnds):
     live: bool
     #: The fact ``numa`` of its domain at the destination; before the migration is in the store, the one that it has to have here.
     numa: dict[str, Any]
-    #: Which device of the destination takes the place of which one here, see module_utils._migration.passthrough; before the migration is in
-    #: the store, each takes its own.
+    #: The pairs of a device here and the device of the destination that replaces it, see
+    #: module_utils._migration.passthrough; before the migration is in the store, each device is
+    #: paired with itself.
     devices: dict[str, Any]
-    #: Arguments of the module _domain_migration: what the source has to know of other hosts' storage and files.
+    #: Arguments of the module _domain_migration: the facts about the storage and the files of other
+    #: hosts that the source needs.
     files: NotRequired[dict[str, Any]]
 
 
 class MoveOrder(UnopenedOrder):
-    """What a hypervisor needs to know of a migration that is in the store."""
+    """The description of a stored migration that a hypervisor needs."""
 
     migration: str
     #: The instance was shut down for the move and is started again after it.
@@ -142,7 +144,9 @@ class BegunRestart(TypedDict):
 
 
 class RestartOrder(BegunRestart):
-    """What the destination of an evacuation needs to know to start an instance."""
+    """The description of a restart that the destination of an evacuation needs to start an
+    instance.
+    """
 
     status: str
     #: The id of the dead host's node.
@@ -185,17 +189,18 @@ class Sizes(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class NewSize:
-    """The size that a resize gives: a flavor, or else sizes, without those that stay as they are."""
+    """The new size of a resize: a flavor, or else sizes without the ones that do not change."""
 
     flavor: str | None = None
     sizes: Sizes = field(default_factory=Sizes)
 
 
 class ResizeTarget(TypedDict):
-    """What a resize is to come to.
+    """The result that a resize must reach.
 
-    running: whether the instance ran when the resize began. sizes: of the domain, {old and new: {vcpus, memory_mb (MiB)
-    and maybe disk_gb (GiB)}}. given: the sizes that were requested in place of a flavor.
+    running: True if the instance ran when the resize began. sizes: of the domain, {old and new:
+    {vcpus, memory_mb (MiB) and maybe disk_gb (GiB)}}. given: the sizes that were requested in place
+    of a flavor.
     """
 
     flavor: str | None
@@ -203,7 +208,7 @@ class ResizeTarget(TypedDict):
     running: NotRequired[bool]
     sizes: NotRequired[dict[str, dict[str, int]]]
     given: NotRequired[Sizes]
-    #: Of the selection, what it needs of NUMA cells.
+    #: The needs of NUMA cells in the selection.
     host_request: NotRequired[dict[str, Any]]
 
 
@@ -221,7 +226,7 @@ class Resize(MovedInstance):
     running: bool
     #: The instance was seen at the destination with its new size.
     arrived: bool
-    #: It had the new size, and somebody has given it the old one back since.
+    #: The instance had the new size, and its old size was restored since.
     undone: bool
     #: An earlier run saw that neither end had the instance.
     nowhere: bool
@@ -229,6 +234,7 @@ class Resize(MovedInstance):
     new: Size
     #: The requested sizes; empty for a flavor, and for a cold migration.
     given: Sizes
-    #: What the module _domain_migration takes to move the instance to the destination, and back.
+    #: The arguments with which the module _domain_migration moves the instance to the destination,
+    #: and back.
     order: dict[str, Any]
     back: dict[str, Any]

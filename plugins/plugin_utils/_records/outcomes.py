@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What hypervisors answer, and what moves and runs come to."""
+"""The answers of hypervisors, and the outcomes of moves and runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class MoveOutcome(TypedDict):
-    """How a migration ended, as the module _migration returns it.
+    """The outcome of a migration, as the module _migration returns it.
 
     - uuid, name: of the instance. source, destination: hosts.
     - provider: of the destination; None where nothing speaks against that host, or the store no longer has it.
@@ -45,7 +45,7 @@ class Copies(TypedDict):
 
 
 class MeasuredMove(NamedTuple):
-    """A completed move: between which hosts, and what it copied in how many seconds."""
+    """A completed move: its ends, the amounts that it copied, and its duration."""
 
     source: str
     destination: str
@@ -56,12 +56,13 @@ class MeasuredMove(NamedTuple):
 
 
 class MoveAnswer(TypedDict):
-    """What the source of a move answers about it: the module _domain_migration, which documents each key.
+    """The answer of the source about a move, as the module _domain_migration returns it; that
+    module documents each key.
 
     - status: running, or as in MoveOutcome.
     - source_state, destination_state: of the domain; absent where there is none; None where libvirt did not tell.
     - percent, total_mib, remaining_mib, elapsed_s: how far it is.
-    - copies: what it copies, None where that is not known.
+    - copies: the amounts that it copies, None if they are not known.
     """
 
     uuid: str
@@ -79,15 +80,17 @@ class MoveAnswer(TypedDict):
 
 
 class PrecheckReport(TypedDict):
-    """What both ends of a move show before it begins: of the module _domain_migration, with the source and the provider.
+    """The state of both ends of a move before it begins, from the module _domain_migration, with
+    the source and the provider.
 
     - uuid, name: of the instance. source, destination: hosts. provider: of the destination.
-    - ok: whether the move can be made. message: why not; why: the same without names; both may be empty.
-    - reached: whether the source reaches libvirt at the destination.
+    - ok: True if the move can be made. message: why not; why: the same without names; both may be
+      empty.
+    - reached: True if the source reaches libvirt at the destination.
     - storage: as in MoveOutcome. copies_disk_mib: MiB of its files that are copied, None where that is not known. copied_disks: MiB of each of its
       disks that is copied, by target.
     - source_state, destination_state: as in MoveAnswer.
-    - bindings: what holds it at its host, whatever the destination.
+    - bindings: the reasons that bind it to its host, whatever the destination.
     """
 
     uuid: str
@@ -109,7 +112,8 @@ class PrecheckReport(TypedDict):
 
 
 class DomainLook(TypedDict):
-    """What a host shows of an instance whose orders were withdrawn there: an entry of the module _domain_order.
+    """The state on a host of an instance after the withdrawal of its orders there: an entry of the
+    module _domain_order.
 
     - busy: another call works on the domain, so nothing was withdrawn.
     - domain: as the module hypervisor_info describes it; None where there is none.
@@ -123,7 +127,7 @@ class DomainLook(TypedDict):
 
 
 class DrainedHost(TypedDict):
-    """What a drain came to for one host.
+    """The outcome of a drain for one host.
 
     - status: maintenance (nothing runs there), disabled (what cannot move still runs there), failed, or planned (nothing was changed).
     - message: the same in a sentence, with the reason.
@@ -135,7 +139,7 @@ class DrainedHost(TypedDict):
 
 
 class DrainResult(TypedDict):
-    """What a drain came to, as the module drain returns it.
+    """The outcome of a drain, as the module drain returns it.
 
     - plan: the last one. shut_down: instances that were shut down. staying: instances that cannot move.
     """
@@ -150,7 +154,8 @@ class DrainResult(TypedDict):
 
 
 class RestartAnswer(TypedDict):
-    """What the module _domain_restart answers about an instance: restarted, there, failed or uncertain, which it documents.
+    """The answer of the module _domain_restart about an instance: restarted, there, failed or
+    uncertain; that module documents them.
 
     state: of the domain; missing where there is none.
     """
@@ -162,7 +167,7 @@ class RestartAnswer(TypedDict):
 
 
 class RestartOutcome(TypedDict):
-    """What the start of an instance of a dead host came to.
+    """The outcome of the start of an instance of a dead host.
 
     - host: its destination. provider: of that host.
     - state: of the domain there, None where there is none. message: why it does not run there; may be empty.
@@ -177,9 +182,10 @@ class RestartOutcome(TypedDict):
 
 
 class EvacuationResult(TypedDict):
-    """What the restarts of an evacuation came to, as the module evacuate returns it.
+    """The outcome of the restarts of an evacuation, as the module evacuate returns it.
 
-    - plan: the last one. restarted: what is at its destination now. remaining: what is not, each with the reason.
+    - plan: the last one. restarted: the instances that are at their destination now. remaining: the
+      other instances, each with the reason.
     """
 
     changed: bool
@@ -190,7 +196,7 @@ class EvacuationResult(TypedDict):
 
 
 class Home(TypedDict):
-    """Where an instance was before its host was drained."""
+    """The place of an instance before the drain of its host."""
 
     uuid: str
     host: str
@@ -198,11 +204,11 @@ class Home(TypedDict):
 
 
 class RollingRecord(TypedDict):
-    """How far a rolling maintenance has come with one host.
+    """The progress of a rolling maintenance on one host.
 
     - stage: that was begun last, of store.rolling.STAGES. message: why it failed there; None where it did not.
     - boot_id: of the boot that the reboot ends; None before it.
-    - instances: what was on the host before its drain; None before it.
+    - instances: the instances on the host before its drain; None before it.
     - created_at, updated_at: seconds since 1970.
     """
 
@@ -216,7 +222,9 @@ class RollingRecord(TypedDict):
 
 
 class MaintainedHost(TypedDict):
-    """A host in the report of a rolling maintenance. state: such as "up, enabled". instances: how many are there."""
+    """A host in the report of a rolling maintenance. state: such as "up, enabled". instances: the
+    number of instances there.
+    """
 
     host: str
     stage: str
@@ -226,7 +234,8 @@ class MaintainedHost(TypedDict):
 
 
 class InstanceOutcome(TypedDict):
-    """What became of an instance that was to be started, stopped, rebooted, given labels or settings, or removed, as the module instance returns it.
+    """The outcome of an operation on one instance (start, stop, reboot, labels, settings or
+    removal), as the module instance returns it.
 
     - status: done, absent (it is not on its host) or failed. message: why.
     - domain: afterwards, as the module hypervisor_info describes it; not of one that is removed or labelled.
@@ -246,7 +255,8 @@ class InstanceOutcome(TypedDict):
 
 
 class SnapshotOutcome(TypedDict):
-    """What became of the snapshots of an instance, as the module instance_snapshot returns it.
+    """The outcome of an operation on the snapshots of an instance, as the module instance_snapshot
+    returns it.
 
     - status: done or failed. message: why.
     - snapshots: of the instance afterwards, as the module _domain_snapshot describes them.

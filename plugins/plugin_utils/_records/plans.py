@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     # Python 3.10 does not have it in typing.
     from typing_extensions import NotRequired
 
-#: Where instances cannot go: uuid of the instance -> nodes (names or provider uuids), as a list or as a mapping node -> reason.
+#: The nodes that an instance may not go to: uuid of the instance -> nodes (names or provider
+#: uuids), as a list or as a mapping node -> reason.
 Exclusions = Mapping[str, Collection[str]]
 
 
@@ -28,12 +29,12 @@ class MoveLimits(TypedDict, total=False):
     per_source: int | None
     per_destination: int | None
     total: int | None
-    #: Of each migration, MiB per second; None for no limit.
+    #: The bandwidth of each migration, MiB per second; None for no limit.
     bandwidth_mib: float | None
 
 
 class Move(TypedDict):
-    """One instance to one destination: what the conductor needs to carry it out.
+    """A move of one instance to one destination, with all that the conductor needs to carry it out.
 
     Each move of a plan has ``from_node`` and the keys from ``provider`` to ``stage``.
     """
@@ -47,7 +48,7 @@ class Move(TypedDict):
     #: The destination.
     host: str
     node: str
-    #: Whether it moves while it runs or is paused; else it moves shut off.
+    #: True if the instance moves while it runs or is paused; else it moves shut off.
     live: bool
     #: Uuid of the destination's resource provider.
     provider: NotRequired[str]
@@ -55,13 +56,15 @@ class Move(TypedDict):
     seconds: NotRequired[float]
     #: Moves of one wave run together; waves follow each other. From 1.
     wave: NotRequired[int]
-    #: The place in the order in which to begin. From 1.
+    #: The place in the order of the starts. From 1.
     order: NotRequired[int]
-    #: Uuids of instances whose moves, earlier in the plan, leave the destination and must end first.
+    #: Uuids of instances with moves, earlier in the plan, that leave the destination and must end
+    #: first.
     after: NotRequired[list[str]]
-    #: From 1; each move is in a later stage than those in its ``after``.
+    #: From 1; the stage of each move is later than the stages of the moves in its ``after``.
     stage: NotRequired[int]
-    #: The hosts for which an instance of another host makes room; none for an instance of a drained host itself.
+    #: The hosts that need the room that this move of another host's instance frees; none for an
+    #: instance of a drained host itself.
     for_hosts: NotRequired[list[str]]
     #: {provider uuid: {resource class: amount}}, where the destination may choose between providers.
     allocations: NotRequired[Allocations]
@@ -84,7 +87,7 @@ class Copying(TypedDict):
 
 
 class DiskMove(TypedDict):
-    """What a move does with a disk.
+    """The effect of a move on a disk.
 
     - source: its path, "pool/volume", or the name of a network disk.
     - how: ``shared`` with the destination, ``copied``, or ``unknown``. mib: how much is copied, 0 of a shared one, None where it is not known.
@@ -101,7 +104,8 @@ class DiskMove(TypedDict):
 class LocalDisks(NamedTuple):
     """The disks of an instance that are on storage of its host only, so that a move copies them.
 
-    mib: their files, as far as that is known. unknown: what is not known of them, in words. disks: each that it writes to, also the shared ones.
+    mib: their files, as far as that is known. unknown: the unknown facts about the disks, as
+    clauses. disks: each that it writes to, also the shared ones.
     """
 
     mib: int
@@ -110,7 +114,7 @@ class LocalDisks(NamedTuple):
 
 
 class PlannedMove(Move):
-    """A move of a plan; as it is, that of a plan of the way home."""
+    """A move of a plan; a plan of the way home has this class, the other plans have subclasses."""
 
     #: Of the domain.
     state: str
@@ -120,14 +124,15 @@ class PlannedMove(Move):
     bandwidth_mib: float | None
     #: MiB of memory that the guest changes per second; None where it is not known.
     dirty_mib: float | None
-    #: From here on of move_times.expect(). What is copied: the memory of a live move, and disks.
+    #: From here on of move_times.expect(). The copied amounts: the memory of a live move, and
+    #: disks.
     copies_mib: NotRequired[int]
     copies_disk_mib: NotRequired[int]
     copying: NotRequired[list[Copying]]
     disks: NotRequired[list[DiskMove]]
-    #: What is not known of its disks, in words.
+    #: The unknown facts about its disks, as clauses.
     unknown: NotRequired[list[str]]
-    #: Whether the memory is copied faster than the guest dirties it.
+    #: True if the memory is copied faster than the guest dirties it.
     converges: NotRequired[bool]
 
 
@@ -138,14 +143,14 @@ class DrainMove(PlannedMove):
     disk_gb: int
     #: GiB in further storage pools, by their names.
     pool_disks: dict[str, int]
-    #: Whether the instance is one of another host and makes room.
+    #: True if the instance is on another host and moves to make room.
     extra: bool
 
 
 class RebalanceMove(PlannedMove):
     """A move of a rebalance."""
 
-    #: How much the score falls, and how much of that the move must gain to be worth it.
+    #: gain: the amount by which the score falls; cost: the least gain that makes the move worth it.
     gain: float
     cost: float
 
@@ -157,7 +162,7 @@ class NearestHost(TypedDict):
     node: str
     #: {resource class: amount that is missing}.
     short: dict[str, int]
-    #: How many members of the instance's server group must leave it.
+    #: The number of members of the instance's server group that must leave it.
     group: int
 
 
@@ -165,11 +170,11 @@ class UnmovableInstance(InstanceSummary):
     """An instance that a drain cannot move."""
 
     reason: str
-    #: None where the instance may go nowhere, or only room is not what is missing.
+    #: None if no host may take the instance, or if it lacks more than room.
     nearest: NearestHost | None
-    #: What would let it move, in words.
+    #: The change that would let it move, as a clause.
     way_out: str | None
-    #: Whether a shutdown would lose something of it.
+    #: True if a shutdown would lose something of it.
     keep_running: bool
 
 
@@ -196,24 +201,25 @@ class DrainPlan(TypedDict):
     hosts: list[str]
     #: ok: each instance moves or is shut down; infeasible: proven, see ``proof``; partial: some cannot move.
     status: Literal["ok", "infeasible", "partial"]
-    #: How the destinations were found, in words.
+    #: The method that found the destinations, as a phrase.
     method: str
-    #: In the order in which to begin them.
+    #: The moves in the order of their starts.
     moves: list[DrainMove]
-    #: How many of the moves are of other hosts' instances.
+    #: The number of moves of other hosts' instances.
     extra_moves: int
-    #: Instances that are shut down instead of moved, in the order in which to do it.
+    #: Instances that are shut down instead of moved, in the order of the shutdowns.
     shutdowns: list[InstanceSummary]
     unmovable: list[UnmovableInstance]
     #: Why there is no plan, where that is proven.
     proof: str | None
-    #: What may still find a plan, such as a package that is missing.
+    #: A change that may still lead to a plan, such as a missing package.
     hint: str | None
-    #: How many waves the moves have.
+    #: The number of waves of the moves.
     waves: int
     #: Expected duration of all waves.
     seconds: float
-    #: The same for people, with the rates and what is not known. From the conductor, as ``lines``.
+    #: The duration as text for people, with the rates and the unknown facts. From the conductor, as
+    #: ``lines``.
     estimate: NotRequired[list[str]]
     #: Hosts with open moves of an earlier run that make room for these. From the conductor, as ``lines``.
     unsettled: NotRequired[list[str]]
@@ -247,7 +253,7 @@ class RebalancePlan(TypedDict):
     seconds: float
     #: As in DrainPlan.
     estimate: NotRequired[list[str]]
-    #: Why there are no more moves.
+    #: The reason why there are no further moves.
     reason: str
     #: Names of instances that moved too recently. From the lookup, as ``lines``.
     cooling: NotRequired[list[str]]
@@ -291,7 +297,7 @@ class FoundInstance(TypedDict):
 
 
 class EvacuationPlan(TypedDict):
-    """What becomes of each instance of a dead host, the highest priority first."""
+    """The result for each instance of a dead host, the highest priority first."""
 
     restarts: list[Restart]
     found: list[FoundInstance]
@@ -302,7 +308,7 @@ class EvacuationPlan(TypedDict):
 
 
 class HostCapacity(TypedDict):
-    """How many more instances of one size fit on a compute node."""
+    """The number of further instances of one size that fit on a compute node."""
 
     host: str
     node: str
@@ -315,16 +321,18 @@ class HostCapacity(TypedDict):
 
 
 class HostLoss(TypedDict):
-    """How many more instances of one size fit without the host whose loss costs most."""
+    """The number of further instances of one size that fit without the host that costs most if it
+    is lost.
+    """
 
     total: int
     host: str
-    #: Whether all its instances fit on the other hosts; else ``total`` is 0.
+    #: True if all its instances fit on the other hosts; else ``total`` is 0.
     survives: bool
 
 
 class CapacityPlan(TypedDict):
-    """How many more instances of one size fit."""
+    """The number of further instances of one size that fit."""
 
     hosts: list[HostCapacity]
     total: int

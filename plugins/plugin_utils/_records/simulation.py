@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a simulation returns: plain data for people, pages and programs."""
+"""The data that a simulation returns: plain data for people, pages and programs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class LeftOut(TypedDict):
 
 
 class SimulatedChange(TypedDict):
-    """What came of a change.
+    """The result of a change.
 
-    change: its key, such as add_hosts. text: the change as a sentence. hosts: those that it is about. placed: new instances that have a
-    host. moved: instances that are on another host now.
+    change: its key, such as add_hosts. text: the change as a sentence. hosts: the hosts that it
+    changes. placed: new instances that have a host. moved: instances that are on another host now.
     """
 
     change: str
@@ -39,11 +39,13 @@ class SimulatedChange(TypedDict):
 
 
 class FleetState(TypedDict):
-    """What a fleet has at one moment.
+    """The state of a fleet at one moment.
 
-    totals: {zone, resource_class, capacity, used, free} of each zone and class, see totals.ClassTotal. unbearable: the hosts of which
-    not all instances fit on the others, each lost alone. capacity: as of the lookup capacity. score: of the rebalance, 0 is even; None where it was
-    not asked. map: see the report's heat.heat_map(), where it was asked.
+    totals: {zone, resource_class, capacity, used, free} of each zone and class, see
+    totals.ClassTotal. unbearable: the hosts with instances that do not all fit on the other hosts;
+    each host is lost alone. capacity: as of the lookup capacity. score: of the rebalance, 0 is
+    even; None if it was not requested. map: see the report's heat.heat_map(), present if it was
+    requested.
     """
 
     hosts: int
@@ -59,7 +61,8 @@ class FleetState(TypedDict):
 class Simulated(TypedDict):
     """The answer of a simulation.
 
-    moves: of a rebalance after the changes; None where it was not asked. score: of the fleet after these moves.
+    moves: of a rebalance after the changes; None if it was not requested. score: of the fleet after
+    these moves.
     """
 
     changes: list[SimulatedChange]
@@ -84,8 +87,8 @@ class Elsewhere(TypedDict):
 class Replayed(TypedDict):
     """Decisions that were decided again under another policy.
 
-    decided: how many. skipped: decisions of which the instance is gone. score_before, score_after: of the fleet
-    as it is, and as it would be; 0 is even.
+    decided: the number of decisions. skipped: decisions about instances that are gone.
+    score_before, score_after: of the fleet as it is, and as it would be; 0 is even.
     """
 
     decided: int
