@@ -308,7 +308,9 @@ class _Losses:
         return max(int(harm), 1 if packing_state.groups[new] else 0)
 
     def _room(self, item: int) -> BoolArray | None:
-        """Return the nodes that have room for an item now, its own node included."""
+        """Return the nodes that have room for an item now, its own node included, without regard to
+        its anti-affinity group; None if this is unknown.
+        """
         packing_state = self.packing_state
         if any(packing_state.need[item][number] for number in packing_state.provided):
             return None

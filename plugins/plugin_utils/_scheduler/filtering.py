@@ -91,7 +91,8 @@ class Filtering:
         self._limits = list(limits) + request_limits(states, spec)
         self._filters = [each for each in policy.filters if not (spec.forced and each.skipped_when_forced)]
         covered = {each.resource_class for each in self._filters if each.resource_class}
-        # The filter also handles a class without a column, or a class that some host lacks.
+        # With a ClassFilter the explanation also names a class without a column, or one that some
+        # host lacks.
         usual = [rc for rc in resource_classes.KEYS if rc in states.resources]
         other = [rc for rc in spec.resources if rc not in covered and rc not in usual]
         self._filters += [ClassFilter(rc) for rc in other]
