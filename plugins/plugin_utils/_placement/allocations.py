@@ -65,7 +65,7 @@ def by_class(amounts: Amounts, names: Mapping[int, str]) -> Resources:
 
 
 def used_providers(connection: Connection, provider_ids: Iterable[int]) -> set[int]:
-    """Return the ids of those providers on which something is allocated."""
+    """Return the ids of the providers that have allocations."""
     table = tables.allocations
     rows = bulk.among(connection, sa.select(table.c.provider_id).distinct(), table.c.provider_id, provider_ids)
     return {row.provider_id for row in rows}
@@ -74,10 +74,12 @@ def used_providers(connection: Connection, provider_ids: Iterable[int]) -> set[i
 class Holdings:
     """Some consumers and their allocations, locked until the end of the transaction.
 
-    :param keep: {uuid: columns of a new consumer (type, project, user, expires_at)}; those that do not exist are made.
+    :param keep: {uuid: columns of a new consumer (type, project, user, expires_at)}; consumers that
+        do not exist are created.
     :param now: seconds since 1970.
     :param drop: uuids of consumers that are locked if they exist.
-    :param made: {uuid: id} of those of ``keep`` that the caller has made; None if none are made yet.
+    :param made: {uuid: id} of the consumers of ``keep`` that the caller has created; None if it has
+        created none.
     :ivar held: {uuid: allocations}.
     """
 
@@ -115,7 +117,7 @@ class Holdings:
         return sums
 
     def renew(self, uuids: Collection[str], expires_at: float | None) -> None:
-        """Set a later expiry (seconds since 1970) of those consumers whose claims expire."""
+        """Set a later expiry (seconds since 1970) of the consumers that have an expiry."""
         if expires_at is not None:
             late = [row for uuid, row in self.rows.items() if uuid in uuids and row.expires_at is not None]
             bulk.update(

@@ -27,11 +27,13 @@ class Place:
     """A compute node to try.
 
     :param node: the row of the compute node (claim_nodes.find).
-    :param given: what the scheduler chose to allocate there; None if any provider of the node will do.
-    :param number: its place among those that are tried.
-    :param mappings: which providers of that are for which PCI device; None if that was not said.
-    :param shown: its host shows the instance already, so it has it whatever the store says of that host.
-    :ivar amounts: what is allocated there once the place is chosen.
+    :param given: the allocations that the scheduler chose there; None if any provider of the node
+        may be taken.
+    :param number: its position among the places to try.
+    :param mappings: the providers of the allocations by PCI request; None if they are not known.
+    :param shown: its host shows the instance already, so the host has it whatever the store has
+        recorded for that host.
+    :ivar amounts: the allocations there once the place is chosen.
     """
 
     __slots__ = ("node", "given", "number", "mappings", "shown", "amounts")
@@ -52,12 +54,13 @@ class _Refused(Exception):
 
 
 class ClaimDestinations:
-    """Finds the first place with room, and counts what was chosen before in this transaction.
+    """The search for the first place with room; it counts the earlier choices in this transaction.
 
     :param places: all places that will be tried.
     :param found: {name: row} of the server groups, which are locked.
     :param free: allocations that are given up in this transaction; their consumers are locked.
-    :param requests: {uuid of an instance: what it needs of cells and PCI devices}, without those that need nothing.
+    :param requests: {uuid of an instance: its needs of cells and PCI devices}, without instances
+        that have no such needs.
     :ivar room: the cells and devices of the places; None without requests.
     """
 
@@ -77,7 +80,7 @@ class ClaimDestinations:
         self.members = {group.id: server_groups.members(connection, group) for group in found.values()}
         self.groups = found
         self.held: dict[int, dict[str, ProviderInventory]] = {}
-        #: What was used of each inventory before anything was given up.
+        #: The use of each inventory before any allocation was given up.
         self.before: Amounts = {}
         self.devices: DeviceProviders | None = None
 
@@ -173,7 +176,8 @@ class ClaimDestinations:
             for name in () if place.given else names:
                 keys = self.supplies[place.node.provider_id].of(name)
                 providers.update(keys[:1] if first_only else keys)
-        # What is given up is locked with the rest: both are written, and all rows are locked in one order.
+        # The inventories of given-up allocations are locked with the rest: both are written, and
+        # all rows are locked in one order.
         providers.update(provider for provider, dummy in self.free)
         self.held = inventory.hold(self.connection, providers, None if self.free else names)
         nodes = {place.node.id: place.node for place in places}.values()
@@ -216,7 +220,8 @@ class ClaimDestinations:
     def _amounts(self, place: Place, resources: Resources, devices: Sequence[Chosen]) -> Amounts:
         """Take the room of a place.
 
-        :param devices: allocations of the chosen devices, which must be among those that the scheduler chose.
+        :param devices: allocations of the chosen devices; they must be among the allocations that
+            the scheduler chose.
         """
         taken: list[tuple[ProviderInventory, int]] = []
         if place.given:
@@ -257,7 +262,9 @@ class ClaimDestinations:
         return dict(amounts)
 
     def _keeps(self, held: ProviderInventory, amount: int) -> bool:
-        """Whether a provider has no more than before what is given up there: that is never refused, however full it is."""
+        """Return True if a provider has no higher use than before the allocations there were given
+        up: that is never refused, however full it is.
+        """
         return held.used + amount <= self.before[held.key]
 
 

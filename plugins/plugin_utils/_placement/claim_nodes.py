@@ -55,7 +55,9 @@ def named(nodes: Nodes, place: Alternate) -> Row:
 
 
 def matching(nodes: Nodes, host: str, node: str | None) -> list[Row]:
-    """Return the compute nodes of a host, or the named one. Those that it no longer reports only if they are named, or all that it has."""
+    """Return the compute nodes of a host, or the named one. Nodes that the host no longer reports
+    are returned only if they are named, or if it has no others.
+    """
     found = [row for row in nodes.get(host, ()) if node is None or row.hypervisor_hostname == node]
     return [row for row in found if row.reported] or found
 

@@ -24,7 +24,7 @@ from . import allocations, claim_nodes, definition_claims, host_room, mdevs, poo
 from .claim_destination import ClaimDestinations, Place
 
 BUILDING = "building"
-#: Classes of which no device is made.
+#: The classes without devices.
 PLAIN_CLASSES = {"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}
 #: The purpose of a decision that is claimed, see decisions.row().
 PURPOSE = "place"
@@ -48,12 +48,12 @@ def claim(
 
     :param lifetime: seconds until the claim expires if no instance is seen; 0 for never. A claim that is made again while
         its instance is built is renewed.
-    :param actor: for people: who asked.
+    :param actor: the requester, for people.
     :param defined: the selections are of definitions. If another run has claimed a definition already, its instance is
         the answer.
     :returns: the claims in the order of the selections.
-    :raises DroverError: no room (asked, used and capacity per host tried), a quota, unknown host, bad data, or a definition that was
-        changed since its instance was begun.
+    :raises DroverError: no room (requested, used and capacity per tried host), a quota, unknown
+        host, bad data, or a definition that was changed since its instance was begun.
     """
     if defined:
         selections = definition_claims.with_uuids(connection, selections)
@@ -132,21 +132,23 @@ def _choose(
 
 
 def _claim_mdevs(connection: Connection, chosen: Mapping[str, Place]) -> None:
-    """Claim mediated devices for what instances have of providers below those of their nodes."""
+    """Claim mediated devices for the allocations of instances on providers below the providers of
+    their nodes.
+    """
     nested = [uuid for uuid, place in chosen.items() if any(provider != place.node.provider_id for provider, dummy in place.amounts)]
     if nested:
         mdevs.claim(connection, allocations.read(connection, nested))
 
 
 def _with_hardware(selections: Sequence[ClaimRequest]) -> list[str]:
-    """Return the uuids of those of selections that can have cells or devices of their hosts."""
+    """Return the uuids of the selections that can have cells or devices of their hosts."""
     return [
         each["uuid"] for each in selections if each.get("host_request") or _says_where(each) or each["resources"].keys() - PLAIN_CLASSES
     ]
 
 
 def _requests(selections: Sequence[ClaimRequest]) -> dict[str, HostRequest]:
-    """Return what selections need of cells and devices, without those that need nothing."""
+    """Return the needs of cells and devices of selections, without selections that have none."""
     return {
         each["uuid"]: HostRequest.from_data(each["host_request"], f"Instance {each['name']}")
         for each in selections
@@ -246,7 +248,7 @@ def release(connection: Connection, uuids: Collection[str], proof: certainty.Pro
     """Release the room of instances and delete their records.
 
     :param proof: nothing of them is on a hypervisor.
-    :returns: the uuids of those that had room or a record.
+    :returns: the uuids of the instances that had room or a record.
     :raises DroverError: one of them has a domain, but on a host that is off; or is moving, or an order is open for it.
     """
     certainty.require(proof)
@@ -257,7 +259,7 @@ def release(connection: Connection, uuids: Collection[str], proof: certainty.Pro
     holdings = allocations.Holdings(connection, {}, now, drop=uuids)
     holdings.write({uuid: {} for uuid in holdings.ids})
     bulk.delete(connection, table, table.c.id, [row.id for row in rows.values()])
-    # Of those that were lost with their host.
+    # The domains of instances that were lost with their host.
     lost = [row.uuid for row in rows.values() if row.state == "active"]
     bulk.delete(connection, tables.domains, tables.domains.c.uuid, lost)
     files.forget(connection, lost)
@@ -298,7 +300,8 @@ def _hosts(connection: Connection, rows: Collection[Row]) -> list[str | None]:
 
 
 def release_unattended(connection: Connection, uuids: Collection[str], now: float) -> None:
-    """Release the room of instances whose runs have ended before any hypervisor had the order to build them.
+    """Release the room of instances if their runs ended before any hypervisor had the order to
+    build them.
 
     :raises DroverError: as release().
     """
@@ -306,7 +309,8 @@ def release_unattended(connection: Connection, uuids: Collection[str], now: floa
 
 
 def forget(connection: Connection, uuids: Collection[str], proof: certainty.Proof, now: float) -> None:
-    """Release the room of instances whose domains are removed, and delete all that the store has of them.
+    """Release the room of instances after the removal of their domains, and delete all their
+    records.
 
     :param proof: their domains are removed.
     :raises DroverError: one of them is moving, or waits for its resize to be confirmed.
@@ -319,7 +323,7 @@ def forget(connection: Connection, uuids: Collection[str], proof: certainty.Proo
 
 
 def _refuse_moving(connection: Connection, uuids: Collection[str]) -> None:
-    """Refuse instances with an open migration: nobody would release the room at its source."""
+    """Refuse instances with an open migration: the room at its source would never be released."""
     table = tables.migrations
     query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
     for row in bulk.among(connection, query, table.c.instance_uuid, uuids):

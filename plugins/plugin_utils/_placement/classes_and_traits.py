@@ -57,15 +57,15 @@ def standard(kind: Kind) -> frozenset[str]:
 
 
 def is_custom(name: str) -> bool:
-    """Tell whether a name can be that of a custom resource class or trait."""
+    """Return True if a name can be the name of a custom resource class or trait."""
     return len(name) <= MAX_LENGTH and _CUSTOM.fullmatch(name) is not None
 
 
 def check_known(connection: Connection, kind: Kind, names: Iterable[str], where: str) -> None:
     """Refuse names that are neither standard nor in the store.
 
-    :param where: what begins the sentence, such as ``Resource provider x``.
-    :raises DroverError: naming the first unknown name, and the known name that is nearest to it.
+    :param where: the beginning of the sentence, such as ``Resource provider x``.
+    :raises DroverError: it names the first unknown name, and the known name that is nearest to it.
     """
     usual = standard(kind)
     names = set(names) - usual
@@ -88,7 +88,7 @@ def check_stored(kind: Kind, asked: Mapping[str, str], stored: Collection[str]) 
 
     :param asked: {name: the key of a query that names it}.
     :param stored: the names in the store.
-    :raises DroverError: naming the key and the name.
+    :raises DroverError: it names the key and the name.
     """
     unknown = {name: key for name, key in asked.items() if name not in stored}
     for name, key in sorted(unknown.items()):
@@ -108,7 +108,7 @@ def assume(connection: Connection, kind: Kind, names: Iterable[Any], where: str)
     """Make the custom names of a dry run that are not there yet, as a task before it will have made them in the run itself.
 
     :param connection: of a transaction that is rolled back.
-    :param names: what is no custom name is left to check_known().
+    :param names: a name that is no custom name is left to check_known().
     :returns: a warning for each.
     """
     wanted = {each for each in names if isinstance(each, str) and is_custom(each)}
@@ -123,7 +123,7 @@ def assume(connection: Connection, kind: Kind, names: Iterable[Any], where: str)
 def ensure(connection: Connection, kind: Kind, names: Iterable[str]) -> tuple[list[str], list[str]]:
     """Make custom names.
 
-    :returns: those of ``names`` that were there, and those that are there now, sorted.
+    :returns: the names that existed before, and the names that exist now, sorted.
     :raises DroverError: a name is a standard name, or is not CUSTOM_[A-Z0-9_]+.
     """
     names = _custom(kind, names, "is there without being made")

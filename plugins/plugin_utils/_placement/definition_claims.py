@@ -13,7 +13,7 @@ from .._records.claims import ClaimRequest
 from .._store import bulk, orders, tables
 from .._store.sql import Connection, sa
 
-#: What of a definition, beside its server group, decides where its instance may be.
+#: The keys of a definition, beside its server group, that decide where its instance may be.
 COMPARED = (
     "vcpus",
     "memory_mb",

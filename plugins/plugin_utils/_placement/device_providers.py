@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which providers give the PCI devices of a claim, so that a device and its allocation are of one provider (N12.7)."""
+"""The providers of the PCI devices of a claim; a device and its allocation have the same provider
+(N12.7).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from .inventory import ProviderInventory
 
 
 class Chosen(NamedTuple):
-    """What the allocations of some devices are: so many of a class on a provider."""
+    """The allocations of some devices: an amount of a class on a provider."""
 
     resource_class: str
     amount: int
@@ -50,8 +52,9 @@ class DeviceProviders:
     def request_on(self, node: int, request: HostRequest, given: Allocations, mappings: Mappings | None) -> HostRequest:
         """Return a request with the providers that may give its devices on a node.
 
-        :param given: what the scheduler chose to allocate there; empty if any provider of the node will do.
-        :param mappings: which of that is for which device; None if that was not said.
+        :param given: the allocations that the scheduler chose there; empty if any provider of the
+            node may be taken.
+        :param mappings: the providers of the allocations by device; None if they are not known.
         """
         keys = self._keys.get(node, {})
         if mappings:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Providers below those of compute nodes that discovery makes, such as those of devices, in the caller's transaction."""
+"""Providers that discovery creates below the providers of compute nodes, such as the providers of
+devices, in the caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,10 @@ from . import allocations, inventory, provider_trees, providers
 class Child(NamedTuple):
     """A provider with one inventory, of whole pieces, or without any.
 
-    parent: the uuid of another one of these; None for the root. total: None keeps the stored one, and nobody gets more there. traits: that it
-    has by discovery. reported: those that it had so; all others are the operator's. reserved: None keeps the stored amount, at first 0.
-    allocation_ratio: None keeps the stored one, at first 1.0.
+    parent: the uuid of another one of these; None for the root. total: None keeps the stored one,
+    and no consumer gets more there. traits: that it has by discovery. reported: the traits that it
+    had by the last discovery; all other traits belong to the operator. reserved: None keeps the
+    stored amount, at first 0. allocation_ratio: None keeps the stored one, at first 1.0.
     """
 
     name: str
@@ -33,11 +36,12 @@ class Child(NamedTuple):
 
 
 def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_ours: Callable[[int, str, str], bool]) -> bool:
-    """Write the providers below roots. One that is no longer wanted goes; while something is allocated on it, nobody gets more there.
+    """Write the providers below roots. A provider that is not wanted now is removed; while it has
+    allocations, it stays, and no consumer gets more there.
 
     :param wanted: {id of a root: {uuid: child}}.
-    :param is_ours: tells by root, uuid and name whether discovery made a provider.
-    :returns: whether any came, went, moved, has other traits or another size.
+    :param is_ours: returns, for a root, uuid and name, True if discovery created the provider.
+    :returns: True if any was added or removed, has moved, or has other traits or another size.
     """
     table = tables.resource_providers
     children = {uuid: child for each in wanted.values() for uuid, child in each.items()}
@@ -59,7 +63,7 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_
     resized = providers.set_inventories(
         connection, {ids[uuid]: _inventories(child, stored.get(ids[uuid])) for uuid, child in children.items()}
     )
-    # How many devices can still be made of a type changes by itself.
+    # The number of devices that can still be made of a type changes by itself.
     resized &= {ids[uuid] for uuid, child in children.items() if (child.resource_class or "").startswith(POOL_PREFIX)}
     changed = providers.set_traits(
         connection,
@@ -68,7 +72,7 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_
     )
     stale = {row.id for row in below if row.uuid not in children and is_ours(row.root_id, row.uuid, row.name)}
     used = allocations.used_providers(connection, stale)
-    # One that stays may be below one that goes.
+    # A provider that stays may be below one that is removed.
     bulk.update(connection, table, [{"id": row.id, "parent_id": row.root_id} for row in below if row.id in used])
     provider_trees.remove(connection, stale - used)
     left = [{"id": row.id, "reserved": row.total} for row in providers.inventories(connection, used)]

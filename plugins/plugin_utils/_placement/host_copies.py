@@ -46,7 +46,7 @@ def add_like(connection: Connection, like: str, names: Sequence[str], now: float
 
 def _add_node(connection: Connection, node: Row, values: Mapping[str, Any]) -> None:
     uuid = bulk.new_uuid()
-    # It has no uri: nobody can be there yet.
+    # It has no uri: no guest can be there yet.
     node_id = _insert(connection, tables.compute_nodes, node, {**values, "uuid": uuid, "uri": None, "failed_builds": 0, "reported": True})
     devices = _rows(connection, tables.pci_devices, tables.pci_devices.c.compute_node_id, [node.id])
     free = {"compute_node_id": node_id, "consumer_id": None, "request_number": None}
@@ -73,7 +73,9 @@ def _add_node(connection: Connection, node: Row, values: Mapping[str, Any]) -> N
 
 
 def _keys(node: Row, devices: Sequence[Row], types: Sequence[Row]) -> set[str]:
-    """Return the keys of the providers below that of a compute node, see nested_providers.NestedProvider."""
+    """Return the keys of the providers below the provider of a compute node, see
+    nested_providers.NestedProvider.
+    """
     keys = {key_of(dict(row._mapping)) for row in devices} | {row.parent for row in types}
     return keys | {f"NUMA{cell['id']}" for cell in node.numa_cells or ()}
 
@@ -81,7 +83,7 @@ def _keys(node: Row, devices: Sequence[Row], types: Sequence[Row]) -> set[str]:
 def _copy_contents(connection: Connection, new: Mapping[int, int]) -> None:
     """Give new providers the inventories, traits and aggregates of others; {id of the other: id of the new one}."""
     for row in _rows(connection, tables.inventories, tables.inventories.c.provider_id, new):
-        # A pool that is drained gives the room back that is reserved meanwhile.
+        # A drained pool returns the amount that is reserved for the drain.
         reserved = row.reserved if row.reserved_before_drain is None else row.reserved_before_drain
         values = {"provider_id": new[row.provider_id], "used": 0, "reserved": reserved, "reserved_before_drain": None, "drain_reason": None}
         _insert(connection, tables.inventories, row, values)
@@ -114,7 +116,7 @@ def remove(connection: Connection, hosts: Collection[str], now: float) -> None:
 
 
 def drop(connection: Connection, uuids: Collection[str], now: float) -> None:
-    """Forget instances, or other consumers, and free what they hold."""
+    """Forget instances, or other consumers, and free their allocations."""
     holdings = allocations.Holdings(connection, {}, now, drop=uuids)
     holdings.write({uuid: {} for uuid in holdings.ids})
     bulk.delete(connection, tables.domains, tables.domains.c.uuid, uuids)

@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NUMA cells, CPUs, pages and PCI devices of compute nodes: who gets which in a claim, and what becomes of them afterwards (N11.7).
+"""NUMA cells, CPUs, pages and PCI devices of compute nodes: their distribution in a claim, and
+their later changes (N11.7).
 
-Two consumers never have one CPU or one device: the rows of the nodes are locked after those of inventories, and are read after that.
-A row of what a consumer has goes with its consumer.
+Two consumers never have one CPU or one device: the rows of the nodes are locked after the rows of
+inventories, and are read after that. The row with the cells of a consumer is deleted with its
+consumer.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from . import one_time_use, provider_uuids, providers
 
 
 class HostRoom:
-    """The cells and devices of nodes, locked until the end of the transaction, and what was chosen of them.
+    """The cells and devices of nodes, locked until the end of the transaction, and the ones that
+    were chosen.
 
     :param nodes: rows as claim_nodes reads them. Their inventories are locked.
     """
@@ -68,7 +71,7 @@ class HostRoom:
         self._chosen[node, uuid] = placed
 
     def write(self) -> None:
-        """Write what was taken; the consumers must be there."""
+        """Write the choices; the consumers must exist."""
         numa.insert(self._connection, {key: placed["cells"] for key, placed in self._chosen.items() if placed["cells"]})
         for (node, uuid), placed in self._chosen.items():
             numbers = {device["address"]: number for number, each in enumerate(placed["pci"]) for device in each["devices"]}
@@ -79,9 +82,11 @@ class HostRoom:
 
 
 def request_of(connection: Connection, node: int, uuid: str, vcpus: int, name: str) -> HostRequest:
-    """Return what an instance needs of the cells of another host, to have there what it has on its node.
+    """Return the cells that an instance needs on another host to have there the same as on its
+    node.
 
-    :raises DroverError: that is not known, as somebody tied it to its host in another way than a claim does.
+    :raises DroverError: the needs are not known, because the instance was bound to its host in
+        another way than by a claim.
     """
     cells = next((each["cells"] for each in numa.read(connection, [node]).get(node, ()) if each["uuid"] == uuid), [])
     topology = pinning.topology_of(cells, vcpus) if cells else None
@@ -91,7 +96,7 @@ def request_of(connection: Connection, node: int, uuid: str, vcpus: int, name: s
 
 
 def leave(connection: Connection, node: int, uuid: str) -> None:
-    """Free what a consumer has of the cells and devices of a node."""
+    """Free the cells and devices of a node that a consumer has."""
     numa.remove(connection, node, uuid)
     devices.free(connection, node, uuid)
 
@@ -103,11 +108,11 @@ def hand_over(connection: Connection, node: int, giver: str, taker: str) -> None
 
 
 def read(connection: Connection, places: Mapping[str, Row], some: Collection[str] | None = None) -> dict[str, HardwareClaim]:
-    """Read what instances have of their nodes, for their domains.
+    """Read the cells and devices of instances on their nodes, for their domains.
 
     :param places: {uuid: row of its node, with id and shared_cpus}.
     :param some: the only ones that can have cells or devices; None for all of them.
-    :returns: {uuid: claim}, without instances for whose domains there is nothing to say.
+    :returns: {uuid: claim}, without instances that need nothing in their domains.
     """
     uuids = places.keys() if some is None else places.keys() & set(some)
     owned = devices.of_consumers(connection, uuids) if uuids else {}
@@ -122,7 +127,8 @@ def read(connection: Connection, places: Mapping[str, Row], some: Collection[str
 
 
 def numa_facts(connection: Connection, places: Mapping[str, Row], some: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
-    """Read what the domains of instances have to say of CPUs and cells: the fact ``numa`` by uuid, without those that say nothing.
+    """Read the CPUs and cells that the domains of instances must define: the fact ``numa`` by uuid,
+    without empty facts.
 
     :param places, some: as of read().
     """

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Room on providers: what is there, what is used, whether an amount fits (N10.2); inventories of operators, checked (N10.1).
+"""Room on providers: capacity, use, and the check of an amount (N10.2); inventories of operators,
+checked (N10.1).
 
 Each writer locks the rows of inventories after all other rows, in the order (provider, class), so that no two writers
 wait for each other.
@@ -22,7 +23,7 @@ from .._store.sql import Connection, Row, Select, sa
 
 #: (provider id, class id).
 InventoryKey = tuple[int, int]
-#: What is allocated, or more or less of it than before.
+#: Allocated amounts, or changes of them.
 Amounts = dict[InventoryKey, int]
 
 
@@ -50,7 +51,7 @@ def fields_of(row: Row | ProviderInventory) -> InventoryFields:
 
 
 def reserved_of(row: Row) -> int:
-    """Return what an inventory has reserved, be its storage pool drained or not."""
+    """Return the reserved amount of an inventory; a drain of its storage pool does not count."""
     return row.reserved if row.reserved_before_drain is None else row.reserved_before_drain
 
 
@@ -197,13 +198,14 @@ def _count(connection: Connection, changes: Sequence[dict[str, int]], together: 
     """Change the use; return the number of changed rows."""
     if together:
         return bulk.run(connection, together, _counted, len(changes), True).rowcount
-    # One after the other, in the order in which all writers lock them.
+    # The statements run one after the other, in the order in which all writers lock the rows.
     values = [{f"{name}_0": value for name, value in each.items()} for each in changes]
     return bulk.run(connection, values, _counted, 1, limited).rowcount
 
 
 def insert(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert inventories, with what is allocated of them already: after a heal or an import, or where the first host of a pool did not know its size.
+    """Insert inventories, with the sums of their existing allocations: after a heal or an import,
+    or if the first host of a pool did not know its size.
 
     :param rows: of the table of inventories, without their use.
     """
@@ -224,7 +226,7 @@ DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": MOST, "step_size": 1, "all
 def complete(where: str, inventories: Mapping[str, Any]) -> dict[str, InventoryFields]:
     """Complete inventories with Placement's defaults.
 
-    :param where: what begins a refusal, such as ``Resource provider x``.
+    :param where: the beginning of a refusal, such as ``Resource provider x``.
     :param inventories: {class: {total and any of DEFAULTS}}.
     :returns: {class: its inventory}.
     :raises DroverError: an unknown field, a wrong type, an amount out of range, reserved above total.

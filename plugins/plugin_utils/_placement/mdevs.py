@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Mediated devices, such as virtual GPUs, for what instances allocate on the providers of the devices that make them (N12.6).
+"""Mediated devices, such as virtual GPUs, for the allocations of instances on the providers of the
+devices that make them (N12.6).
 
-In the caller's transaction, in which the allocations were written: they see to it that no device makes more than it can.
+This runs in the transaction of the caller that wrote the allocations: they ensure that no device
+makes more than it can.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from .._store import bulk, tables
 from .._store.sql import Connection, Row, sa
 from . import provider_uuids
 
-#: Classes of which no device is made.
+#: The classes without devices.
 _PLAIN = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 
 
 def may_have(resources: Mapping[str, int]) -> bool:
-    """Tell whether an instance with these amounts may have mediated devices, so that its allocations have to be looked at."""
+    """Return True if an instance with these amounts may have mediated devices, so that its
+    allocations must be read.
+    """
     return any(amount and name not in _PLAIN for name, amount in resources.items())
 
 
@@ -73,11 +77,11 @@ def _of_consumer(connection: Connection, maker: Row, uuid: str, consumer: int, a
     of_maker = (table.c.compute_node_id == maker.compute_node_id, table.c.parent == maker.parent, table.c.type == maker.type)
     rows = connection.execute(sa.select(table).where(*of_maker).order_by(table.c.uuid)).all()
     mine = [row.uuid for row in rows if row.consumer_id == consumer]
-    # One that is defined only may be so on purpose.
+    # A device that is only defined may be inactive on purpose.
     for row in rows:
         if len(mine) < amount and row.consumer_id is None and row.active:
             free = sa.update(table).where(table.c.id == row.id, table.c.consumer_id.is_(None))
-            # Somebody else may have got it since it was read.
+            # Another consumer may have got it since it was read.
             mine += [row.uuid] * connection.execute(free.values(consumer_id=consumer)).rowcount
     return mine[:amount] + _new(connection, maker, uuid, consumer, amount - len(mine), rows)
 

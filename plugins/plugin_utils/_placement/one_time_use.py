@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices for one use only (``one_time_use``): once an instance has had one, nobody gets it until an operator frees it (N12.7).
+"""Devices for one use only (``one_time_use``): after an instance has had one, no other instance
+gets it until an operator frees it (N12.7).
 
-The inventory of its provider is reserved in the transaction that gives the device away. Nothing here takes that back.
+The inventory of its provider is reserved in the transaction that gives the device away. This
+collection never takes that back.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from . import providers
 
 
 def is_marked(device: Mapping[str, Any]) -> bool:
-    """Tell whether a device is for one use only."""
+    """Return True if a device is for one use only."""
     return device["tags"].get("one_time_use") == "true"
 
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Drained storage pools, in the caller's transaction: all space of one is reserved, so that no claim and no plan gets any of it.
+"""Drained storage pools, in the caller's transaction: all space of a drained pool is reserved, so
+that no claim and no plan gets any of it.
 
-What was reserved before stands beside it, and is given back. Discovery writes there too while the pool is drained, see
-inventory.while_drained().
+The former reserved amount is stored beside it, and is restored at the end of the drain. Discovery
+writes there too while the pool is drained, see inventory.while_drained().
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def begin(connection: Connection, places: Collection[Place], reason: str) -> boo
 
 
 def end(connection: Connection, places: Collection[Place]) -> set[Place]:
-    """Give pools back what they had; return those that were drained."""
+    """Restore the reserved amounts of pools; return the pools that were drained."""
     rows = {
         place: row
         for place, row in _by_place(connection, _hold(connection, places), places).items()
@@ -47,13 +48,13 @@ def end(connection: Connection, places: Collection[Place]) -> set[Place]:
 
 
 def reasons(connection: Connection, places: Collection[Place]) -> dict[Place, str]:
-    """Return why pools are drained, without those that are not."""
+    """Return the reasons of the drains of pools, without pools that are not drained."""
     rows = _by_place(connection, _rows(connection, places), places)
     return {place: row.drain_reason or "" for place, row in rows.items() if row.reserved_before_drain is not None}
 
 
 def read(connection: Connection, places: Collection[Place]) -> dict[Place, inventory.ProviderInventory]:
-    """Return the inventories of pools, without those that have none."""
+    """Return the inventories of pools, without pools that have none."""
     return {place: inventory.ProviderInventory(row) for place, row in _by_place(connection, _rows(connection, places), places).items()}
 
 
@@ -69,7 +70,7 @@ def _by_place(connection: Connection, rows: Collection[Row], places: Collection[
 
 
 def _hold(connection: Connection, places: Collection[Place]) -> list[Row]:
-    """Lock the inventories, in the order in which claims lock them, and read them."""
+    """Lock the inventories, in the same order as claims, and read them."""
     ids = providers.ids(connection, {uuid for uuid, _name in places})
     inventory.hold(connection, ids.values(), {name for _uuid, name in places})
     return _rows(connection, places)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The storage pools of the hosts on which instances are built, for those whose disks are in pools."""
+"""The storage pools on the hosts of instances that are built, for instances with disks in pools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def read(connection: Connection, nodes: Mapping[str, Row], resources: Mapping[st
     """Read the pools of nodes, by one query.
 
     :param nodes: {uuid of an instance: its node}.
-    :param resources: {uuid of an instance: what it claims}; those without a class of pools are left out.
+    :param resources: {uuid of an instance: its claimed amounts}; instances without a class of pools
+        are left out.
     :returns: {uuid: {pools: {name: type and path}}}.
     """
     asking = {uuid: node.id for uuid, node in nodes.items() if any(name.startswith(POOL_PREFIX) for name in resources.get(uuid, ()))}

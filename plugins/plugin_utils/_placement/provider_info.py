@@ -34,7 +34,7 @@ class ProviderDescription(TypedDict):
     parent_uuid: str | None
     root: str
     root_uuid: str
-    #: host and hypervisor_hostname of the node whose tree the provider is in.
+    #: host and hypervisor_hostname of the node of the tree that the provider is in.
     compute_node: dict[str, str] | None
     inventories: dict[str, InventoryDescription]
     traits: list[str]

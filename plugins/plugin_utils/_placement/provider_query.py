@@ -15,7 +15,7 @@ from .candidates import query_string
 def parse(required: Any = None, member_of: Any = None, resources: Any = None) -> language.Group:
     """Read filters, each written as in a query string or as in a query mapping.
 
-    :raises DroverError: with the filter and what is wrong in it.
+    :raises DroverError: it names the filter and its fault.
     """
     texts: list[tuple[str, str]] = []
     mapping: dict[str, Any] = {}
@@ -37,10 +37,10 @@ def parse(required: Any = None, member_of: Any = None, resources: Any = None) ->
 
 
 def matches(group: language.Group, traits: Set[str], aggregates: Set[str], fits: Callable[[str, int], bool]) -> bool:
-    """Tell whether a provider meets the filters.
+    """Return True if a provider meets the filters.
 
-    :param traits: of the provider, as the uuids of its aggregates.
-    :param fits: tells whether the provider has room for an amount of a class.
+    :param traits: the traits of the provider; ``aggregates``: the uuids of its aggregates.
+    :param fits: returns True if the provider has room for an amount of a class.
     """
     return (
         all(traits & some for some in group.required)

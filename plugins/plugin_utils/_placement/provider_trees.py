@@ -83,10 +83,11 @@ def tree(connection: Connection, uuid: str) -> set[int]:
 
 
 def reachable(connection: Connection, provider_ids: Iterable[int], sharing_ids: Iterable[int] | None = None) -> dict[int, set[int]]:
-    """Find out which providers each sharing provider serves.
+    """Return the providers that each sharing provider serves.
 
-    :param sharing_ids: the only sharing providers that matter; those without the trait are left out. None for all.
-    :returns: {sharing provider id: those of ``provider_ids`` that it serves}, without empty sets.
+    :param sharing_ids: the only sharing providers that matter; providers without the trait are left
+        out. None for all.
+    :returns: {sharing provider id: ids among ``provider_ids`` that it serves}, without empty sets.
     """
     members, traits, names = tables.provider_aggregates, tables.provider_traits, tables.traits
     query = (
@@ -151,7 +152,7 @@ def trees(connection: Connection, root_ids: Iterable[int]) -> dict[int, set[int]
 
 
 def remove(connection: Connection, ids: Collection[int]) -> None:
-    """Remove providers below roots, on which nothing is allocated, in any order."""
+    """Remove providers that are below roots and have no allocations, in any order."""
     table = tables.resource_providers
     # Made roots first: a provider cannot go while it is the parent of another one.
     bulk.update(connection, table, [{"id": key, "parent_id": None, "root_id": None} for key in sorted(ids)])

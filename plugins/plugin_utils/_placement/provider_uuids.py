@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The uuids of the providers that discovery makes below those of compute nodes. Nothing is read and nothing is written."""
+"""The uuids of the providers that discovery creates below the providers of compute nodes. Nothing
+is read and nothing is written.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/nested-provi
 
 
 def uuid_of(root: str, key: str) -> str:
-    """Return the uuid of a provider by that of its compute node: the same in every discovery.
+    """Return the uuid of a provider by the uuid of its compute node: every discovery finds the same
+    uuid.
 
     :param key: see nested_providers.NestedProvider.
     """
@@ -24,7 +27,7 @@ def uuid_of(root: str, key: str) -> str:
 
 
 def provider_of(root: str, device: Mapping[str, Any]) -> str:
-    """Return the uuid of the provider of a PCI device by that of its compute node."""
+    """Return the uuid of the provider of a PCI device by the uuid of its compute node."""
     return uuid_of(root, key_of(device))
 
 

@@ -16,7 +16,8 @@ from . import inventory
 from .inventory import InventoryFields, while_drained
 
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
-#: The inventories of a compute node that discovery writes; those of other classes are the operator's.
+#: The inventories of a compute node that discovery writes; inventories of other classes belong to
+#: the operator.
 DISCOVERED_CLASSES = frozenset(resource_classes.DISCOVERED)
 
 
@@ -56,7 +57,9 @@ def inventories(connection: Connection, provider_ids: Iterable[int]) -> list[Row
 
 
 def inventories_of_classes(connection: Connection, prefix: str) -> list[Row]:
-    """Return the inventories whose resource class begins with a text, by class, each with the class as ``name``."""
+    """Return the inventories with a resource class that begins with a text, by class, each with the
+    class as ``name``.
+    """
     table, classes = tables.inventories, tables.resource_classes
     query = sa.select(table, classes.c.name).join(classes, classes.c.id == table.c.class_id)
     return list(connection.execute(query.where(classes.c.name.startswith(prefix, autoescape=True)).order_by(classes.c.name)))
@@ -68,7 +71,7 @@ def ratios(connection: Connection, provider_ids: Iterable[int]) -> dict[tuple[in
 
 
 def is_discovered(trait: str, reported: Collection[str] | None) -> bool:
-    """Tell whether a trait of a compute node's provider is from discovery, not from an operator.
+    """Return True if a trait of a compute node's provider is from discovery, not from an operator.
 
     :param reported: the traits that the last discovery reported; None if it did not record them.
     """
@@ -83,7 +86,8 @@ def set_inventories(
     """Replace the inventories of providers, and write only what differs. An inventory in use stays.
 
     :param wanted: {provider id: {class: inventory}}.
-    :param owned: the only classes whose inventories are removed if they are not wanted; None for all.
+    :param owned: the only classes of inventories that are removed if they are not wanted; None for
+        all.
     :returns: the ids of the changed providers; their generations are one more.
     """
     table = tables.inventories
@@ -163,7 +167,7 @@ def traits_of(connection: Connection, uuids: Iterable[str]) -> dict[str, set[str
 
 
 def set_aggregates(connection: Connection, wanted: Mapping[int, set[str]]) -> set[int]:
-    """Replace the aggregates of providers; those that are new are made.
+    """Replace the aggregates of providers, and create the aggregates that are new.
 
     :param wanted: {provider id: uuids of aggregates}.
     :returns: the ids of the changed providers; their generations are one more.
@@ -193,7 +197,7 @@ def set_links(connection: Connection, column: sa.Column[int], wanted: Mapping[in
 
     :param column: of a table of pairs with provider_id.
     :param wanted: {provider id: values of the column}.
-    :param current: what links() returns.
+    :param current: the result of links().
     :returns: the ids of the changed providers; their generations are one more.
     """
     table = column.table
@@ -252,5 +256,5 @@ def bump(connection: Connection, provider_ids: Collection[int]) -> None:
 
 
 def remove(connection: Connection, provider_ids: Collection[int]) -> None:
-    """Remove providers, on which nothing is allocated, with their inventories and traits."""
+    """Remove providers without allocations, with their inventories and traits."""
     bulk.delete(connection, tables.resource_providers, tables.resource_providers.c.id, provider_ids)

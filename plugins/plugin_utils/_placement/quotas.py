@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Quotas: what a project uses, and the refusal of claims beyond its limits (N8.1).
+"""Quotas: the use of each project, and the refusal of claims beyond its limits (N8.1).
 
-What is claimed is counted, so nothing is counted twice or forgotten however many runs claim at the same time. The project of an
-instance is that of its row in the store.
+Claims are counted, so nothing is counted twice or forgotten however many runs claim at the same
+time. The project of an instance comes from its row in the store.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CLASSES = {CORES: ("VCPU", "PCPU"), RAM: ("MEMORY_MB",)}
 
 
 class Use(NamedTuple):
-    """What a project uses: instances, and amounts by resource class.
+    """The use of a project: instances, and amounts by resource class.
 
     resizing: the part that resizes hold beside the size that counts for the instance.
     """
@@ -55,13 +55,16 @@ def text(name: str, amount: int) -> str:
 
 
 def refuse(connection: Connection, wanted: Mapping[str, Mapping[str, int]], beside: Mapping[str, int] | None = None) -> None:
-    """Refuse what this transaction has claimed if a project is beyond its limit now.
+    """Refuse the claims of this transaction if a project is beyond its limit now.
 
-    Call it last. It locks the limits, so that of two transactions that claim for a project the second one counts what the first
-    one has claimed. As in Nova a limit matters only to claims of what it counts: a project beyond its limit may claim other things.
+    Call it last. It locks the limits: if two transactions claim for a project, the second one
+    counts the claims of the first one. As in Nova a limit matters only to claims that it counts: a
+    project beyond its limit may claim other things.
 
-    :param wanted: what the transaction has claimed in addition, by project: amounts by resource class, and ``instances``.
-    :param beside: of a resize that this transaction opens: the old amounts, which it holds beside them.
+    :param wanted: the amounts that the transaction has claimed in addition, by project: amounts by
+        resource class, and ``instances``.
+    :param beside: the old amounts of a resize that this transaction opens; it holds them beside the
+        new ones.
     :raises DroverError: a limit is reached, with the figures.
     """
     limits = quotas.read(connection, wanted, locked=True) if wanted else {}
@@ -114,10 +117,11 @@ def of_selections(selections: Sequence[ClaimRequest]) -> dict[str, Counter[str]]
 
 
 def read(connection: Connection, projects: Collection[str] | None = None) -> dict[str, Use]:
-    """Count what projects use.
+    """Count the use of projects.
 
-    An instance counts with what it has claimed. A resize that is open, or not confirmed, counts with both sizes, as in Nova. A move
-    counts once: what its source still holds is left out.
+    An instance counts with its claimed amounts. A resize that is open, or not confirmed, counts
+    with both sizes, as in Nova. A move counts once: the amounts that its source still holds are
+    left out.
 
     :param projects: None for all that have an instance.
     :returns: by project.

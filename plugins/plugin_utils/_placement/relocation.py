@@ -18,11 +18,12 @@ from .claim_destination import ClaimDestinations, Place
 
 
 def relocate(connection: Connection, moves: Sequence[Move], requests: Mapping[str, HostRequest], now: float) -> None:
-    """Give instances what they have now on other compute nodes.
+    """Move the allocations, cells and devices of instances to other compute nodes.
 
     :param moves: of a plan.
-    :param requests: {uuid: what an instance needs of the cells and devices of a node}, without those that need nothing.
-    :raises DroverError: there is no room, which no plan says.
+    :param requests: {uuid: needs of cells and devices of a node}, without instances that have no
+        such needs.
+    :raises DroverError: there is no room, which cannot happen with a plan.
     """
     if not moves:
         return
@@ -41,7 +42,7 @@ def relocate(connection: Connection, moves: Sequence[Move], requests: Mapping[st
     places = {move["uuid"]: Place(claim_nodes.named(nodes, ends[move["uuid"]]), move.get("allocations")) for move in moves}
     destinations = ClaimDestinations(connection, list(places.values()), {}, free, requests)
     wanted = {}
-    # What makes room is before what takes it.
+    # A move that makes room comes before the move that takes it.
     for move in moves:
         place = destinations.choose(move["uuid"], move["name"], resources[move["uuid"]], [places[move["uuid"]]])
         if move["uuid"] in holdings.ids:
@@ -76,7 +77,9 @@ def start(connection: Connection, uuids: Collection[str], now: float) -> None:
 
 
 def _devices(connection: Connection, uuids: Collection[str]) -> dict[str, list[dict[str, str]]]:
-    """Return the devices of their nodes that instances have, as the facts of their domains name them; without those that have none."""
+    """Return the devices of their nodes that instances have, by their names in the facts of
+    domains; without instances that have none.
+    """
     found: dict[str, list[dict[str, str]]] = {}
     for (_node, uuid), given in devices.of_consumers(connection, uuids).items():
         found.setdefault(uuid, []).extend({"type": "pci", "address": each["address"]} for each in given)

@@ -27,7 +27,7 @@ Consumers = Mapping[str, Mapping[str, Any]]
 
 
 class ConsumerChange(TypedDict):
-    """What became of a consumer. generation: None for a removed consumer."""
+    """The change of a consumer. generation: None for a removed consumer."""
 
     uuid: str
     generation: int | None
@@ -184,7 +184,7 @@ def _check_room(
     ids: Mapping[str, int],
     classes: Mapping[str, int],
 ) -> None:
-    """Refuse what does not fit, but never an inventory of which no more is used than before."""
+    """Refuse amounts that do not fit, but never an inventory with no higher use than before."""
     change = holdings.change(flat)
     if not change:
         return

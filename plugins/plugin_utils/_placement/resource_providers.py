@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One resource provider as an operator wants it: made, changed, moved, deleted (N10.1 to N10.3, N10.6).
+"""One resource provider: it is created, changed, moved or deleted as an operator wants it (N10.1 to
+N10.3, N10.6).
 
-What discovery owns of a compute node's provider stays as it is; see owned_by_discovery().
+The parts of a compute node's provider that discovery owns stay unchanged; see owned_by_discovery().
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ def ensure(
     aggregates: Iterable[str] | None = None,
     generation: int | None = None,
 ) -> tuple[ProviderDescription | None, ProviderDescription, list[str]]:
-    """Make a provider or change it; what is None stays.
+    """Create a provider or change it; a value of None keeps the stored one.
 
     :param name: of the provider; with the uuid of a provider its new name.
     :param parent: the name or uuid of another provider; an empty text makes it a root.
-    :param inventories: all of them, as inventory.complete() takes them; so for traits and aggregates (uuids).
+    :param inventories: all of them, as inventory.complete() takes them; likewise for traits and
+        aggregates (uuids).
     :param generation: that the caller has read; another one is refused.
     :returns: the provider before (None if it is new) and after, and warnings.
     :raises DroverError: for each rule that the change would break; the caller's transaction is void then.
@@ -78,7 +80,8 @@ def delete(
 ) -> ProviderDescription | None:
     """Delete a provider without allocations and children; return it, or None if there was none.
 
-    :raises DroverError: it has allocations or children, is a compute node's, or changed meanwhile.
+    :raises DroverError: it has allocations or children, belongs to a compute node, or was changed
+        by another run.
     """
     if uuid is not None:
         uuid = read_uuid("uuid", uuid)
@@ -281,9 +284,9 @@ def _set_inventories(connection: Connection, where: str, row: Row, wanted: dict[
 
 
 def _with_discovered(where: str, stored: Mapping[str, Row], wanted: Mapping[str, InventoryFields], node: Row) -> dict[str, InventoryFields]:
-    """Add to the wanted inventories those that discovery owns, as they are stored.
+    """Add the stored inventories that discovery owns to the wanted ones.
 
-    :raises DroverError: one of those would change.
+    :raises DroverError: one of the stored inventories would change.
     """
     kept = {name: fields_of(stored[name]) for name in providers.DISCOVERED_CLASSES if name in stored}
     for name in sorted(set(wanted) & providers.DISCOVERED_CLASSES):

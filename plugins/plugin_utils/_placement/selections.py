@@ -50,7 +50,7 @@ def check(selections: list[Any]) -> list[ClaimRequest]:
 def check_alternates(where: str, alternates: Any, resources: Resources | None = None) -> list[Alternate]:
     """Refuse alternates that name no host, and return the alternates.
 
-    :param where: what begins the error.
+    :param where: the beginning of the error.
     :param resources: the requested amounts; None if they are not known.
     """
     for number, place in enumerate(alternates if isinstance(alternates, list) else [alternates], start=1):
@@ -62,7 +62,7 @@ def check_alternates(where: str, alternates: Any, resources: Resources | None = 
 
 
 def _check_allocations(where: str, place: Mapping[str, Any], resources: Resources | None) -> None:
-    """Refuse allocations that are malformed, or whose sums are not the requested amounts."""
+    """Refuse allocations that are malformed, or that do not add up to the requested amounts."""
     given = place.get("allocations")
     _check_mappings(where, place.get("mappings"), given)
     if given is None:
@@ -83,7 +83,9 @@ def _check_allocations(where: str, place: Mapping[str, Any], resources: Resource
 
 
 def _check_mappings(where: str, mappings: Any, given: Any) -> None:
-    """Refuse mappings of groups to providers that are malformed, or that name a provider of which nothing is allocated."""
+    """Refuse mappings of groups to providers that are malformed, or that name a provider without an
+    allocation.
+    """
     if mappings is None:
         return
     if not isinstance(mappings, dict) or not all(
@@ -121,7 +123,7 @@ def _check_group(where: str, group: Any) -> None:
 def check_resources(where: str, resources: Any) -> None:
     """Refuse amounts that are no mapping of classes to whole numbers.
 
-    :param where: what begins the error.
+    :param where: the beginning of the error.
     """
     if not isinstance(resources, dict):
         raise DroverError(f"{where}: resources must be a mapping such as VCPU: 2, MEMORY_MB: 4096.")

@@ -24,7 +24,9 @@ LONGEST_NAME = 200
 
 
 class Pool(TypedDict):
-    """A sharing provider as discovery wants it; None keeps what is stored (the ratio is 1.0 at first)."""
+    """A sharing provider as discovery wants it; None keeps the stored value (the ratio is 1.0 at
+    first).
+    """
 
     name: str
     #: The resource class.
@@ -151,7 +153,7 @@ def _names(connection: Connection, wanted: Mapping[str, str]) -> dict[str, str]:
 
 
 def _write_inventories(connection: Connection, wanted: Mapping[int, Pool]) -> set[int]:
-    """Write the inventories of sharing providers; return the ids of those that changed."""
+    """Write the inventories of sharing providers; return the ids of the changed providers."""
     table = tables.inventories
     classes = bulk.ids_by(connection, tables.resource_classes.c.name, {pool["resource"] for pool in wanted.values()})
     rows = bulk.among(connection, sa.select(table), table.c.provider_id, wanted)
@@ -208,7 +210,7 @@ def move(connection: Connection, wanted: Mapping[int, int], resource: str, now: 
 
 
 def _hold(connection: Connection, provider_ids: Iterable[int], class_id: int) -> None:
-    """Lock inventories that are removed, in the order in which claims lock them."""
+    """Lock inventories before their removal, in the same order as claims."""
     if connection.dialect.name == "sqlite":
         return
     table = tables.inventories

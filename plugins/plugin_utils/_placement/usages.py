@@ -14,7 +14,7 @@ from .._store.sql import Connection, Row, Select, sa
 
 NOBODY = "(none)"
 GROUPS = ("provider", "project", "user", "consumer_type")
-# How many consumers a refusal names.
+# The most consumers that a refusal names.
 _SOME = 3
 
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The audit: what in the store contradicts itself or what hosts show, and the repair of what is safe.
+"""The audit: contradictions in the store or between the store and the hosts, and the repair of safe
+cases.
 
 snapshot.py reads the store, checks.py and hardware_checks.py find (data in, data out), repair.py repairs.
 """
@@ -19,10 +20,10 @@ from .findings import LEVELS, Finding, Findings
 
 
 class Audit(TypedDict):
-    """What an audit found: before the repair, repaired (``mended``), and left.
+    """The findings of an audit: before the repair, repaired (``mended``), and left.
 
-    counts: {kind: how many are left}; sound: nothing that is left is more than information; checked: how many
-    hosts, instances and allocations there are.
+    counts: {kind: number of findings that are left}; sound: True if nothing that is left is more
+    than information; checked: the numbers of hosts, instances and allocations.
     """
 
     changed: bool
@@ -44,9 +45,10 @@ def audit(
 ) -> Audit:
     """Check the whole store.
 
-    :param mend: whether to repair what is safe, in the caller's transaction, which is a writing one then.
-    :param release_expired: whether it is safe to release claims that have expired.
-    :param has_ended: whether the run of a holder is known to have ended.
+    :param mend: True to repair the safe cases, in the caller's transaction, which must be a writing
+        one.
+    :param release_expired: True if it is safe to release claims that have expired.
+    :param has_ended: returns True if the run of a holder is known to have ended.
     """
     seen = dataclasses.replace(snapshot.read(connection), ended=has_ended)
     found = examine(seen, now, release_expired)

@@ -28,7 +28,9 @@ DEDICATED = "PCPU"
 
 
 def examine_instances(seen: Snapshot, found: Findings) -> None:
-    """Find instances that are missing, and those whose allocation is missing, wrong, doubled or elsewhere."""
+    """Find instances that are missing, and instances with an allocation that is missing, wrong,
+    doubled or elsewhere.
+    """
     for uuid, instance in seen.instances.items():
         held = seen.held.get(uuid, {})
         shown = seen.domains.get(uuid, {})
@@ -53,7 +55,7 @@ def examine_instances(seen: Snapshot, found: Findings) -> None:
         if problem is None or (gone and problem[0] == "allocation_missing"):
             continue
         if instance.order_uuid is not None and problem[0] in ("allocation_wrong", "allocation_missing"):
-            # A part of its room is that of the order. Only the host knows if the order is done.
+            # A part of its room belongs to the order. Only the host knows if the order is done.
             why = f"It {orders.doing(instance.task_state)}, by a run that goes on or was killed. {problem[1]}"
             found.add("order_open", why, "leaves it: an open order keeps its room", what)
             continue
@@ -91,10 +93,11 @@ def _sums(held: Held) -> Resources:
 
 
 def _problem(seen: Snapshot, instance: Row, held: Held, where: int | None, shown: int) -> tuple[str, str] | None:
-    """Return the kind of the gravest problem with an instance, and what is wrong; None if nothing is.
+    """Return the kind and the description of the gravest problem with an instance; None if it has
+    no problem.
 
     :param where: the id of the node that it is on.
-    :param shown: how many hosts show its domain.
+    :param shown: the number of hosts that show its domain.
     """
     here = seen.host(where)
     if where is None or any(seen.node_of[key] != where for key in held):
@@ -113,7 +116,7 @@ def _problem(seen: Snapshot, instance: Row, held: Held, where: int | None, shown
         recorded = seen.host(instance.compute_node_id) or "no host"
         return "wrong_host", f"Its domain is on {here}, and it is recorded on {recorded}."
     size, sums = _size(instance), _sums(held)
-    # It may have CPUs for its emulator beside those of its vCPUs.
+    # It may have CPUs for its emulator beside the CPUs for its vCPUs.
     others = sum(len(cell["reserved"]) for each in seen.numa.get(where or 0, ()) if each["uuid"] == instance.uuid for cell in each["cells"])
     if {**sums, CPU: min(max(sums[CPU] - others, size[CPU]), sums[CPU])} == size:
         return None
@@ -132,7 +135,7 @@ def _remedy(seen: Snapshot, instance: Row, held: Held, shown: Mapping[int, Domai
     root = seen.node_providers.get(node)
     if root is None:
         return None, "its compute node has no resource provider"
-    # What it holds in the tree of its node and on sharing providers stays; what it holds elsewhere goes.
+    # Its allocations in the tree of its node and on sharing providers stay; all others go.
     should = {
         key: dict(amounts)
         for key, amounts in held.items()
@@ -214,14 +217,16 @@ def _ago(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s ago"
 
 
-#: Seconds after which an open migration whose record did not change is reported.
+#: The seconds without a change after which an open migration is reported.
 OLD_MIGRATION = 24 * 3600
-#: The same for a claim of which nothing was built.
+#: The seconds after which a claim is reported if nothing was built for it.
 OLD_BUILD = 3600
 
 
 def examine_consumers(seen: Snapshot, found: Findings, now: float, release_expired: bool) -> None:
-    """Find consumers that are neither instances nor open migrations. Those of other types are the user's."""
+    """Find consumers that are neither instances nor open migrations. Consumers of other types
+    belong to the user.
+    """
     for uuid, consumer in seen.consumers.items():
         instance = seen.instances.get(uuid)
         if instance is not None and (instance.state != BUILDING or uuid in seen.open):
@@ -247,7 +252,9 @@ def examine_consumers(seen: Snapshot, found: Findings, now: float, release_expir
 
 
 def examine_builds(seen: Snapshot, found: Findings, now: float) -> None:
-    """Find claims of builds that no run is at: the run has ended, or nothing has come of it for long. One that has expired is found as that."""
+    """Find claims of builds that no run works at: the run has ended, or nothing was built for a
+    long time. A claim that has expired is found as an expired one.
+    """
     for each in seen.unbuilt:
         consumer = seen.consumers.get(each["uuid"])
         expired = consumer is not None and consumer.expires_at is not None and consumer.expires_at < now
@@ -279,12 +286,12 @@ def _nobody(seen: Snapshot, found: Findings, uuid: str, what: What) -> None:
 
 
 def _expired(seen: Snapshot, found: Findings, consumer: Row, now: float, release_expired: bool, what: What) -> None:
-    """Find a claim that has expired and whose domain was never seen."""
+    """Find a claim that has expired and has had no domain."""
     if consumer.expires_at is None or consumer.expires_at >= now or consumer.uuid in seen.domains:
         return
     instance = seen.instances.get(consumer.uuid)
     if instance is not None and instance.order_uuid is not None:
-        # A hypervisor has the order to build it: the next run of place finds out what became of it.
+        # A hypervisor has the order to build it: the next run of place finds out the outcome.
         return
     hours = (now - consumer.expires_at) / 3600
     why = f"It was claimed and not built; the claim expired {hours:.1f} h ago."
@@ -299,7 +306,7 @@ def _expired(seen: Snapshot, found: Findings, consumer: Row, now: float, release
 
 
 def examine_migrations(seen: Snapshot, found: Findings, now: float) -> None:
-    """Find open migrations whose records did not change for long."""
+    """Find open migrations with records that did not change for long."""
     for rows in seen.open.values():
         for row in rows:
             age = now - row.updated_at

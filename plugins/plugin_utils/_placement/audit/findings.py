@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Findings, and what repairs those that are safe to repair."""
+"""Findings, and the repairs of the safe ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..allocations import Held
 
 LEVELS = ("problem", "information")
 
-#: In the order in which they are shown: {kind: (level, what the operator does about it)}.
+#: The kinds in the order of the report: {kind: (level, the action for the operator)}.
 KINDS = {
     "domain_doubled": (
         "problem",
@@ -100,10 +100,11 @@ KINDS = {
 
 
 class Finding(TypedDict):
-    """One thing that is wrong.
+    """A problem, or a piece of information.
 
-    uuid, name: of an instance or a consumer, or of a compute node or provider. provider: a name. resource: a class.
-    why: what is wrong. heal: what heal does about it if ``safe``, else why it leaves it.
+    uuid, name: of an instance or a consumer, or of a compute node or provider. provider: a name.
+    resource: a class. why: the description of the problem. heal: the repair by heal if ``safe``,
+    else the reason why heal leaves it.
     """
 
     kind: str
@@ -119,13 +120,13 @@ class Finding(TypedDict):
     heal: str
 
 
-#: What a finding is about: those of uuid, name, host, provider and resource that there are.
+#: The object of a finding: uuid, name, host, provider and resource, without unknown ones.
 What = Mapping[str, str | None]
 
 
 @dataclasses.dataclass
 class Mends:
-    """What heal does.
+    """The repairs that heal makes.
 
     holdings: allocations by consumer. owners: (project, user) by consumer. places: (id of the instance, id of its node)
     by instance. releases: consumers. recounts: ids of inventories.
@@ -139,7 +140,7 @@ class Mends:
 
     @property
     def nothing(self) -> bool:
-        """Whether there is nothing to do."""
+        """Return True if there is nothing to do."""
         return not (self.holdings or self.places or self.releases or self.recounts)
 
 

@@ -13,7 +13,8 @@ from ..._common.errors import some
 from .findings import Findings
 from .snapshot import Snapshot
 
-#: Of the devices that one domain at a time has; a USB device is found anew by its ids.
+#: The types of devices that only one domain at a time can have; a USB device is found by its ids at
+#: each start.
 _DEVICES = ("pci", "mdev", "vdpa")
 
 
@@ -71,7 +72,7 @@ def _outside(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
 def _unclaimed(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
     """Find CPUs of an instance that moves which are not claimed for it at that end, as it runs or as it starts next time.
 
-    Else a discovery claims what a domain has.
+    Without a move, a discovery claims the CPUs of a domain.
     """
     moves, domain, cells = seen.open[uuid], seen.domains[uuid][node], _cells(seen, node)
     numa = domain.numa or {}
@@ -133,7 +134,7 @@ def _cells(seen: Snapshot, node: int) -> list[dict[str, Any]]:
 
 
 def _what(seen: Snapshot, uuids: Iterable[str], node: int) -> dict[str, str | None]:
-    """What a finding is about: the first of the instances by name."""
+    """Return the object of a finding: the first of the instances by name."""
     uuid = min(uuids, key=lambda each: (seen.name(each), each))
     return {"uuid": uuid, "name": seen.name(uuid), "host": seen.host(node)}
 

@@ -31,7 +31,7 @@ def apply(connection: Connection, mends: Mends, now: float) -> None:
 
 
 def _confirm(connection: Connection, uuids: Iterable[str]) -> None:
-    """Let the claims of instances whose domains are there no longer expire."""
+    """Remove the expiry from the claims of instances that have a domain now."""
     table = tables.consumers
     query = sa.select(table.c.id, table.c.uuid).where(table.c.expires_at.is_not(None))
     rows = bulk.among(connection, query, table.c.uuid, uuids)

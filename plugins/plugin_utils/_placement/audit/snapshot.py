@@ -26,7 +26,7 @@ PLACE = "place"
 
 
 class Domain(NamedTuple):
-    """A domain of a node, with those of its facts that the checks look at."""
+    """A domain of a node, with the facts that the checks read."""
 
     uuid: str
     compute_node_id: int
@@ -41,10 +41,12 @@ class Domain(NamedTuple):
 class Snapshot:
     """Rows by uuid (instances, consumers, migrations, domains) or id. Data only: the checks need no database.
 
-    services: hosts by id. inventories: with the name of the class. held: allocations by consumer. migrations: that are
-    open or consumers. domains: {uuid: {node id: row}}. traits: those of NODE_TRAIT and SHARES by provider. aggregates:
-    ids by provider. numa: what consumers have of the NUMA cells of nodes, by node id. unbuilt: what is claimed and not built, with who claimed it.
-    went_down: as store.went_down.read() returns it. ended: whether a run is known to have ended.
+    services: hosts by id. inventories: with the name of the class. held: allocations by consumer.
+    migrations: the open ones and the ones that are consumers. domains: {uuid: {node id: row}}.
+    traits: NODE_TRAIT and SHARES, by provider. aggregates: ids by provider. numa: the NUMA cells of
+    nodes that consumers have, by node id. unbuilt: the claims that are not built, each with the run
+    that made it. went_down: as store.went_down.read() returns it. ended: returns True if a run is
+    known to have ended.
     """
 
     instances: dict[str, Row]
@@ -79,7 +81,9 @@ class Snapshot:
         self._labels = {key: label(node.host, node.hypervisor_hostname) for key, node in self.nodes.items()}
 
     def name(self, uuid: str) -> str:
-        """Return the name of an instance, of that of a migration, or of a domain; else the uuid."""
+        """Return the name of an instance, of the instance of a migration, or of a domain; else the
+        uuid.
+        """
         instance, migration = self.instances.get(uuid), self.migrations.get(uuid)
         domain = next(iter(self.domains.get(uuid, {}).values()), None)
         return str(instance.name if instance else migration.instance_name if migration else domain.name if domain else uuid)

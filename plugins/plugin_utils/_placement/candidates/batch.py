@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Room on compute nodes for a batch of requests, by the allocation candidates of each node. Pure.
 
-A node is a root provider. What a request takes is used for the requests after it. Each query is answered once for all
-nodes; after that, what is taken changes the answer only for the nodes that the providers serve.
+A node is a root provider. The resources of a request count as used for the requests after it. Each
+query is answered once for all nodes; after that, a new allocation changes the answer only for the
+nodes that the providers serve.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ FEW = 8
 
 
 def allocations_of(request: response.AllocationRequest) -> Allocations:
-    """Return what a candidate takes, by provider."""
+    """Return the resources of a candidate, by provider."""
     return {uuid: each["resources"] for uuid, each in request["allocations"].items()}
 
 
 class CandidateCapacity:
-    """What is free on nodes, by allocation candidates.
+    """The free capacity of nodes, by allocation candidates.
 
-    :param topology: what all queries need; its ``used`` changes.
+    :param topology: the providers that all queries need; its ``used`` changes.
     :param nodes: uuids of root providers, in the order of the masks. Nothing is free on a node that the topology lacks.
     """
 
@@ -69,7 +70,7 @@ class CandidateCapacity:
                 yield from response.requests(self._topology, rows[place : place + 1], slots)
 
     def take(self, query: Query, node: int) -> Allocations | None:
-        """Do as choose(), and count what is taken as used."""
+        """Do as choose(), and count the taken resources as used."""
         taken = self.choose(query, node)
         if taken is not None:
             self.count(taken, 1)
@@ -85,7 +86,9 @@ class CandidateCapacity:
                 asked.look_again(place, resources)
 
     def most(self, name: str, node: int) -> tuple[int, int] | None:
-        """Return what is free and the capacity of the provider with the most room for a class, of those that a node reaches."""
+        """Return the free amount and the capacity of the provider with the most room for a class,
+        among the providers that a node reaches.
+        """
         inventory, root = self._topology.inventories.get(name), self._places[node]
         if inventory is None or root < 0:
             return None
@@ -157,7 +160,9 @@ class _QueryState:
         return np.concatenate(found) if found else np.zeros((0, len(self._slots)), dtype=np.int64)
 
     def look_again(self, place: int, names: Iterable[str]) -> None:
-        """Search again where a provider serves, whose use of some classes has changed."""
+        """Search again on the nodes that a provider serves, after the use of some of its classes
+        has changed.
+        """
         stale = []
         for number, slot in enumerate(self._slots if self._options else ()):
             if not any(name in names for name in slot.resources):
@@ -167,7 +172,7 @@ class _QueryState:
                 continue
             pairs, mask = self._orders[number][first:last], self._masks[number]
             now = bool(self._fits(slot, np.array([place]))[0])
-            # Where slots share a class, what is left for both matters too.
+            # If slots share a class, the rest for both of them counts, too.
             if now != mask[pairs[0]] or self._several:
                 mask[pairs] = now
                 stale.append(self._options[number].anchors[pairs])

@@ -22,7 +22,7 @@ class Rules:
 
     def __init__(self, topology: ProviderArrays, query: Query, slots: Sequence[Slot]) -> None:
         self._topology = topology
-        #: Whether not all candidates are wanted.
+        #: True if some candidates may be left out.
         self.has_equal_groups = bool(query.equal_groups)
         self._at: dict[int, list[Rule]] = {}
         spread = [number for number, slot in enumerate(slots) if not slot.suffix]
@@ -88,7 +88,7 @@ class _Apart:
 
 
 class _InOrder:
-    """A group has no provider that comes before that of another group."""
+    """A rule: a group has no provider that comes before the provider of another group."""
 
     def __init__(self, before: int, number: int) -> None:
         self._before, self._number = before, number

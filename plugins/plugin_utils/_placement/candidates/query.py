@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a query for allocation candidates asks (N10.4), read from a mapping.
+"""A query for allocation candidates (N10.4), read from a mapping.
 
 query_string.py reads the form of Placement's query strings into the same classes.
 """
@@ -48,8 +48,9 @@ class Group:
 class Query:
     """groups: by suffix, in the order given, the group without a suffix first. same_subtrees: sets of suffixes.
 
-    equal_groups: suffixes of groups that ask the same. Of candidates that differ only in which of them gets which provider, one is found; and of
-    very many candidates of one root, some (search.MOST_ALIKE).
+    equal_groups: suffixes of groups with equal requests. Candidates that only exchange providers
+    among such groups count as one; of very many candidates of one root, only some are found
+    (search.MOST_ALIKE).
     """
 
     groups: dict[str, Group] = field(default_factory=dict)
@@ -84,7 +85,7 @@ def from_mapping(given: Any) -> Query:
     groups {suffix: mapping of those four}; group_policy; same_subtree: suffixes, or lists of them;
     limit.
 
-    :raises DroverError: naming the key, the value and what was expected.
+    :raises DroverError: it names the key, the value and the expected form.
     """
     if not isinstance(given, dict):
         raise refused("the query", given, "a mapping or a query string")
@@ -115,7 +116,7 @@ def from_mapping(given: Any) -> Query:
 
 
 def checked(query: Query) -> Query:
-    """Return a query whose parts agree.
+    """Return a query if its parts agree.
 
     :raises DroverError: they do not.
     """
@@ -176,7 +177,7 @@ def trait(key: str, value: object) -> str:
 def read_group(suffix: str, given: Mapping[str, Any]) -> Group:
     """Read the group of a mapping with GROUP_KEYS.
 
-    :raises DroverError: naming the key, the value and what was expected.
+    :raises DroverError: it names the key, the value and the expected form.
     """
     group = Group(suffix)
     resources = given.get("resources")
@@ -192,7 +193,7 @@ def read_group(suffix: str, given: Mapping[str, Any]) -> Group:
 
 
 def _choices(key: str, given: Any, name: Callable[[str, Any], str]) -> tuple[list[frozenset[str]], set[str]]:
-    """Read what is needed and what is forbidden, see Group, of a list; a text is a list of one.
+    """Read the needed and the forbidden names of a list, see Group; a text is a list of one.
 
     :param name: reads the name of a key.
     """

@@ -22,7 +22,7 @@ _NOT_REPEATED = ("resources", "in_tree", "group_policy", "root_required", "limit
 def read(given: Any) -> language.Query:
     """Read a query: a mapping, or the query string of Placement.
 
-    :raises DroverError: naming the key and what was expected.
+    :raises DroverError: it names the key and the expected form.
     """
     return parse(given) if isinstance(given, str) else language.from_mapping(given)
 
@@ -30,10 +30,10 @@ def read(given: Any) -> language.Query:
 def parse(text: str) -> language.Query:
     """Read a query string.
 
-    A parameter of which Placement takes the last and ignores the others, such as ``resources``, is refused when it
-    comes twice.
+    A repeated parameter is refused if Placement would take only the last one, such as
+    ``resources``.
 
-    :raises DroverError: naming the parameter, the value and what was expected.
+    :raises DroverError: it names the parameter, the value and the expected form.
     """
     query = language.Query()
     seen: set[str] = set()
@@ -58,7 +58,7 @@ def add(group: language.Group, key: str, value: str) -> None:
     """Add a parameter of a query string to a group.
 
     :param key: one of query.GROUP_KEYS.
-    :raises DroverError: naming the parameter, the value and what was expected.
+    :raises DroverError: it names the parameter, the value and the expected form.
     """
     _READERS[key](group, key, value)
 

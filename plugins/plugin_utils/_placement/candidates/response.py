@@ -47,7 +47,7 @@ class Answer(TypedDict):
 
 
 def answer(connection: Connection, query: Query) -> Answer:
-    """Find every way to meet a query with what the store has.
+    """Find every way to meet a query with the providers of the store.
 
     :raises DroverError: the query names a class or a trait that does not exist.
     """

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Allocation candidates: every way to meet a query with the providers there are (N10.4).
+"""Allocation candidates: every way to meet a query with the existing providers (N10.4).
 
-Pure: ProviderArrays and a Query in, rows of providers out. A query is a list of slots, each of which takes
-something from one provider: a class of the group without a suffix, or a whole group with one. A
-candidate is a row with the provider of each slot, all within reach of one root, its anchor.
+Pure: ProviderArrays and a Query in, rows of providers out. A query is a list of slots; each slot
+takes resources from one provider: a class of the group without a suffix, or a whole group with one.
+A candidate is a row with the provider of each slot, all within reach of one root, its anchor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from .viable import Option, Slot
 
 #: The most combinations in memory at a time.
 BLOCK = 500000
-#: The most combinations of one anchor where groups are alike: their number grows without measure with that of the groups.
+#: The most combinations of one anchor if groups are alike: their number grows without limit with
+#: the number of the groups.
 MOST_ALIKE = 256
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which providers can serve a slot of a query, and for which anchors."""
+"""The providers that can serve a slot of a query, and their anchors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .query import Group, Query
 
 @dataclass
 class Slot:
-    """What is taken from one provider, for the group with this suffix."""
+    """The resources that one provider gives to the group with this suffix."""
 
     suffix: str
     resources: Resources
@@ -83,7 +83,8 @@ def _one_provider(topology: ProviderArrays, group: Group, tree: int) -> Option |
         has[inventory.places[inventory.fits(amount)]] = True
         good &= has
     if not group.resources:
-        # As in Placement: such a group is met by any provider with what it requires, in any tree.
+        # As in Placement, such a group is met by any provider with the required traits and
+        # aggregates, in any tree.
         tree = -1
         if not group.required and not group.member_of:
             return None
@@ -121,7 +122,8 @@ def _spread(topology: ProviderArrays, group: Group, tree: int) -> Sequence[Optio
             places = places[topology.roots[places] == tree]
         lent = None
         if topology.reached and tree < 0:
-            # A sharing provider has to be in the aggregates itself; in its own tree those of the root count.
+            # A sharing provider must be in the aggregates itself; for a provider in its own tree,
+            # the aggregates of the root count.
             lent = np.zeros(topology.size, dtype=bool)
             lent[places] = True
             if inside is not None:
