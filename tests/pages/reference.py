@@ -308,7 +308,7 @@ def read_by_playbooks() -> str:
         "",
         "from __future__ import annotations",
         "",
-        "#: Those that say what a host is.",
+        "#: The variables that describe a host.",
         'OF_HOSTS = """',
         *_without_prefix(readers.of_hosts()),
         '"""',

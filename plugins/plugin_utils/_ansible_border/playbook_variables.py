@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-#: Those that say what a host is.
+#: The variables that describe a host.
 OF_HOSTS = """
 availability_zone cell cpu cpu_allocation_ratio cpu_dedicated_set cpu_shared_set disk_allocation_ratio domain_type hypervisors
 instances_path ip_pools labels mdev_types migration_address migration_uri numa_report_in_placement pci_device_specs
