@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who did what, and when: one row for each thing that a run does, of which the newest are kept.
+"""The actions of runs, with their actors and times: one row for each action; only the newest rows
+are kept.
 
-The rows are written in the transaction of what they tell of. So a run that was killed has rows of what it did, and what was undone has none.
+Each row is written in the transaction of the action. So a run that was killed has rows for its
+finished actions, and an undone action has no row.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from .._records.runs import UNKNOWN, Run
 from . import bulk, tables
 from .sql import Connection, sa
 
-#: What a row tells of.
+#: The subjects of rows.
 KINDS = ("run", "decision", "claim", "release", "order", "instance", "move", "power", "host")
-#: How many are kept, counted by their ids; at most PRUNED_EVERY more.
+#: The number of kept rows, counted by their ids; there may be PRUNED_EVERY more.
 KEPT = 100_000
 PRUNED_EVERY = 1000
 #: The option of connections that has the run.
@@ -39,7 +41,7 @@ def note(
     host: str | None = None,
     destination: str | None = None,
 ) -> None:
-    """Write down what a run does.
+    """Write down an action of a run.
 
     :param kind: one of KINDS.
     :param message: for people, without the names of instance and host.
@@ -85,7 +87,7 @@ def read(
     """Read the newest rows, newest first: all columns but id.
 
     :param instances: names or uuids; of all without one.
-    :param host: where something was done, or where an instance went.
+    :param host: the host of the action, or the destination of an instance.
     :param days: from this time on, and before that one (seconds since 1970).
     """
     table = tables.actions
@@ -103,6 +105,8 @@ def read(
 
 
 def _text(text: str) -> str:
-    """Mask logins of addresses, drop the characters that a database refuses, and cut what is too long."""
+    """Mask logins of addresses, drop the characters that a database refuses, and cut a text that is
+    too long.
+    """
     found = _PASSWORD.sub(r"\1***", _LOGIN.sub("***@", text.replace("\0", ""))).encode("utf-8", "replace").decode("utf-8")
     return found if len(found) <= LONGEST else f"{found[: LONGEST - 3]}..."

@@ -12,7 +12,7 @@ from .sql import Connection, sa
 
 
 def of_hosts(connection: Connection, hosts: Collection[str] | None = None) -> dict[str, set[str]]:
-    """Read the addresses of hosts that have told them: {host: addresses}.
+    """Read the addresses of hosts that have reported them: {host: addresses}.
 
     :param hosts: None for all hosts.
     """
@@ -26,10 +26,11 @@ def of_hosts(connection: Connection, hosts: Collection[str] | None = None) -> di
 
 
 def nodes_without(connection: Connection, wanted: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """Find the compute nodes whose hosts do not have an address that an instance needs.
+    """Find the compute nodes on hosts without an address that an instance needs.
 
     :param wanted: dict uuid of an instance -> {address: why it is needed, in words}.
-    :returns: dict uuid -> {provider uuid: why}, of instances that need an address. A host that has not told its addresses may have it.
+    :returns: dict uuid -> {provider uuid: why}, of instances that need an address. A host that has
+        not reported its addresses may have it.
     """
     wanted = {uuid: needs for uuid, needs in wanted.items() if needs}
     if not wanted:

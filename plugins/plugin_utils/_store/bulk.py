@@ -15,7 +15,8 @@ from typing import Any
 
 from .sql import Connection, Row, Select, postgresql, sa
 
-# So many values are named one by one, of which SQLite limits the number; more go to the database as one value.
+# The most values that a query names one by one, because SQLite limits their number; more go to the
+# database as one value.
 NAMED_VALUES = 1000
 
 
@@ -68,7 +69,7 @@ def new_uuid() -> str:
 
 
 def among(connection: Connection, query: Select, column: sa.ColumnElement[Any], values: Iterable[Any]) -> list[Row]:
-    """Read the rows of a query whose column is one of some values."""
+    """Read the rows of a query with one of some values in a column."""
     chosen = set(values)
     return list(connection.execute(query.where(is_among(connection, column, chosen)))) if chosen else []
 
@@ -99,7 +100,8 @@ def _inserted(table: sa.Table) -> Any:
 
 
 def add(connection: Connection, table: sa.Table, name: str, rows: Collection[Mapping[str, Any]]) -> dict[str, int]:
-    """Insert the rows whose unique column ``name`` has a new value, in the order of that column.
+    """Insert the rows that have a new value in the unique column ``name``, in the order of that
+    column.
 
     A transaction that adds the same value at the same moment ends first.
 
@@ -129,7 +131,8 @@ def _addition(table: sa.Table, name: str) -> Any:
 def add_both(
     connection: Connection, name: str, first: tuple[sa.Table, Sequence[dict[str, Any]]], second: tuple[sa.Table, Sequence[dict[str, Any]]]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Add rows to a table, as add() does, and for those that are new the rows of a second table with the same value.
+    """Add rows to a table, as add() does, and for the new rows add the rows of a second table with
+    the same value.
 
     :returns: {value: id} of the inserted rows of each table.
     """
@@ -184,7 +187,7 @@ def update(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, 
 
 
 def delete(connection: Connection, table: sa.Table, column: sa.Column[Any], values: Iterable[Any]) -> None:
-    """Delete the rows whose column is one of some values."""
+    """Delete the rows with one of some values in a column."""
     chosen = list(values)
     for start in range(0, len(chosen), NAMED_VALUES):
         connection.execute(sa.delete(table).where(column.in_(chosen[start : start + NAMED_VALUES])))

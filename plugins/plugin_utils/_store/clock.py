@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The one clock of all controllers: the database's.
 
-Two controllers whose clocks differ would judge each other's times wrongly: a lease of five minutes is over at
-once for one that is six minutes ahead.
+Two controllers with different clocks would misjudge each other's times: a lease of five minutes is
+over at once for a controller that is six minutes ahead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TOLERANCE = 60
 
 
 def now(connection: Connection) -> float:
-    """Read the database's clock, in seconds since 1970; that of SQLite is this machine's."""
+    """Read the database's clock, in seconds since 1970; SQLite uses the clock of this machine."""
     if connection.dialect.name != "postgresql":
         return time.time()
     return float(connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())

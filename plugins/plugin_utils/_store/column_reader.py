@@ -23,7 +23,9 @@ SEPARATOR = "\x1f"
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Pause the garbage collector while many tuples or dicts are made, each of which it would inspect in vain."""
+    """Pause the garbage collector while many tuples or dicts are created: it would inspect each of
+    them in vain.
+    """
     collects = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Columns that several of the store's tables have, and those of records.node_fields."""
+"""Columns that several of the store's tables have, and the columns of records.node_fields."""
 
 from __future__ import annotations
 

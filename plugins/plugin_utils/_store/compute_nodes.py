@@ -29,7 +29,9 @@ def by_host(connection: Connection, hosts: Iterable[str]) -> dict[Key, Row]:
 
 
 def migration_uris(connection: Connection, hosts: Iterable[str]) -> dict[str, str | None]:
-    """Read the URIs by which other hypervisors reach hosts: {host: that of its first node, None for a node without}."""
+    """Read the URIs at which other hypervisors reach hosts: {host: the URI of its first node, None
+    for a node without one}.
+    """
     table = tables.compute_nodes
     rows = bulk.among(connection, sa.select(table.c.host, table.c.hypervisor_hostname, table.c.migration_uri), table.c.host, hosts)
     return {row.host: row.migration_uri for row in sorted(rows, key=lambda row: row.hypervisor_hostname, reverse=True)}
@@ -78,7 +80,7 @@ def write(
 
 
 def _host_uuid(columns: Mapping[str, Any]) -> str | None:
-    """Return libvirt's uuid of the host, which has a column of its own with an index."""
+    """Return libvirt's uuid of the host; it has its own column with an index."""
     found: str | None = (columns.get("facts") or {}).get("host_uuid")
     return found
 
@@ -184,9 +186,11 @@ def machines(connection: Connection, node_ids: Iterable[int]) -> dict[int, tuple
 
 
 def unseen_arrivals(connection: Connection, now: float) -> list[str]:
-    """Return the hosts that show an instance of which the host that the store has for it shows nothing any more.
+    """Return the hosts that show an instance, if the host of that instance in the store does not
+    show it now.
 
-    Somebody has moved it by hand, and its new host was read before its old one, in this look. The next look at the new host records it there.
+    The instance was moved by hand, and in this look its new host was read before its old one. The
+    next look at the new host records it there.
 
     :param now: in seconds since 1970. A host of an earlier look may be down, and is not waited for in each discovery.
     """
@@ -305,10 +309,11 @@ def guest_kinds(connection: Connection) -> Kinds:
 
 
 def set_zones(connection: Connection, wanted: Mapping[str, str]) -> set[str]:
-    """Move hosts into the aggregates of their availability zones; make those that are new.
+    """Move hosts into the aggregates of their availability zones; create the aggregates that are
+    new.
 
     :param wanted: {host: zone}.
-    :returns: the hosts whose zone changed.
+    :returns: the hosts that have another zone now.
     """
     aggregates, hosts = tables.aggregates, tables.aggregate_hosts
     zones = {row.id: row.metadata.get("availability_zone") for row in connection.execute(sa.select(aggregates))}

@@ -1,11 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the store knows all instances: a new store, or one restored from a backup, may lack some that run.
+"""The knowledge of all instances: a new store, or a store restored from a backup, may lack some
+instances that run.
 
-It could build these a second time, start a second time one that runs on a host that was not read, or remove files that are
-needed there. So nothing of that is done before every host has been read since the store was made or restored. A backup does
-not restore the following, which shows a restored store:
+With such a store a run could build these a second time, start an instance a second time that runs
+on an unread host, or remove files that are needed there. So none of these actions is done before
+every host has been read since the store was made or restored. A backup does not restore the
+following data; they show a restored store:
 
 - SQLite: a file beside the store's, with the number of the last claim;
 - PostgreSQL: the transaction that wrote the row of the table is the one named in the row (not after loading a dump), and
@@ -27,11 +29,11 @@ UNREAD = "unread_hosts"
 WITNESS = ".claims"
 #: In place of the time at which a store was brought back: it is new, has claims, and has not read every host once.
 MADE_AND_UNREAD = -1.0
-#: What is not known of hosts that were not read.
+#: The unknown facts of hosts that were not read.
 FILES = "the files that are needed there are"
 RUNNING = "whether it runs there is"
 THERE = "what is defined there is"
-#: What no host tells, so that a look at all of them does not bring it back.
+#: The advice on facts that no host reports, so that a look at all hosts does not bring them back.
 _AGAIN = "Look at drover.compute.hosts, and disable again what must take no instances (drover.compute.host_disable, drover.compute.drain) before you place."
 BROUGHT_BACK = (
     "The store was brought back from a backup. Which hosts were disabled, enabled or drained since that backup is not known: they are as it has them. "
@@ -75,14 +77,16 @@ def refuse_unknown(connection: Connection, lifted: Collection[str] = (), invento
 def refuse_unread(
     connection: Connection, refused: str, inventory: Collection[str], unknown: str = FILES, advice: str = "", later: bool = False
 ) -> None:
-    """Refuse what needs the knowledge of all instances, unless every host has been read since the store was made or restored.
+    """Refuse an action that needs the knowledge of all instances, unless every host has been read
+    since the store was made or restored.
 
-    :param refused: what is not done, the beginning of the sentence.
+    :param refused: the refused action, the beginning of the sentence.
     :param inventory: the hosts of the inventory. Until all have been read once, hosts that are not in the store count too.
-    :param unknown: what is not known therefore. A host that is off runs nothing, but its instances need their files.
+    :param unknown: the facts that are unknown for this reason. A host that is off runs nothing, but
+        its instances need their files.
     :param advice: another way out, a sentence.
-    :param later: whether a new host, which came to a store that knew all, counts before it was read: it may have guests of its own. Those of other
-        hosts are not there.
+    :param later: True if an unread new host counts, also one that came to a store that knew all
+        instances: it may have its own guests. The instances of other hosts are not on it.
     :raises DroverError: a host has not been read.
     """
     unread = _unread_of(connection, inventory, unknown == RUNNING, later)
@@ -167,7 +171,7 @@ def forgotten(connection: Connection, instances: Mapping[str, int]) -> list[str]
     """Return warnings about what people have changed in an earlier store, which this one does not have. Call it after notice(), and before hosts
     are recorded.
 
-    :param instances: the number of instances of each host that is to be recorded.
+    :param instances: the number of instances of each host that will be recorded.
     :returns: sentences, the same for each host: once for a store that was brought back, until all are read; and for the first look of a new
         store at a host with instances.
     """
@@ -196,7 +200,7 @@ def _since(connection: Connection, row: Row) -> float:
 def knows_all(connection: Connection, after: float = 0, but: Collection[str] = ()) -> bool:
     """Return whether each host of the store was read since the store was made or brought back, and answered the last look or is off.
 
-    :param after: and was read after this time (seconds since 1970).
+    :param after: each host was also read after this time (seconds since 1970).
     :param but: hosts that do not count.
     """
     table, off, newest = tables.services, power.off_since(connection), max(since(connection), after)
@@ -294,5 +298,6 @@ def _unread(connection: Connection, born: float, running: bool = True) -> list[s
         .where(sa.or_(table.c.last_seen_up.is_(None), table.c.last_seen_up < born))
         .order_by(table.c.host)
     )
-    # Nothing runs on a host that was switched off since. One that was off in a backup may be on by now.
+    # Nothing runs on a host that was switched off since. A host that was off in a backup may be on
+    # by now.
     return [row.host for row in connection.execute(query) if row.host not in off or max(row.last_seen_up or 0, born) > off[row.host]]

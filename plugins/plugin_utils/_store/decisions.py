@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decisions of the scheduler and their reasons: one row each, of which the newest are kept.
+"""Decisions of the scheduler and their reasons: one row each; only the newest are kept.
 
 Lookups decide and never write. The claim that carries a decision out records it in the same transaction.
 """
@@ -17,11 +17,11 @@ from typing import Any
 from . import actions, tables
 from .sql import Connection, sa
 
-#: How many are kept, counted by their ids; at most PRUNED_EVERY more.
+#: The number of kept rows, counted by their ids; there may be PRUNED_EVERY more.
 KEPT = 10_000
 #: The writer of each hundredth deletes old ones: in every claim that would cost a statement.
 PRUNED_EVERY = 100
-#: How many hosts are kept with their weights.
+#: The number of hosts that are kept with their weights.
 TOP = 3
 #: No policy has more host filters.
 _FILTERS = 50
@@ -82,7 +82,7 @@ def record(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _note(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Say of a decision what is written down of it."""
+    """Return the row of actions for a decision."""
     outcome = "no valid host" if row["host"] is None else f"host {row['host']}"
     return {
         "kind": "decision",
@@ -173,7 +173,7 @@ def _named(each: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _number(value: float) -> float:
-    """Round to six digits, of which people see no more."""
+    """Round to six digits; people see no further digits."""
     if not math.isfinite(value):
         raise ValueError("not a finite number")
     return float(f"{value:.6g}")

@@ -43,9 +43,10 @@ def read_pci(connection: Connection, node_ids: Collection[int] | None = None) ->
 
 
 def count_free_pci() -> Select:
-    """Return the query for the free PCI devices of each node, whose rows are (node id, number).
+    """Return the query for the free PCI devices of each node; its rows are (node id, number).
 
-    One is not free while somebody has its physical function, or one of its virtual ones.
+    A device is not free while its physical function, or one of its virtual functions, has a
+    consumer.
     """
     table, taken = tables.pci_devices, tables.pci_devices.alias("taken")
     is_virtual = ("type-VF", "vdpa")
@@ -91,7 +92,8 @@ def _rows(connection: Connection, table: sa.Table, key: sa.Column[str], node_ids
 
 
 def write_pci(connection: Connection, wanted: Rows) -> bool:
-    """Replace the PCI devices of nodes: {node id: columns}. One that somebody has is kept, as not reported.
+    """Replace the PCI devices of nodes: {node id: columns}. A device with a consumer is kept, as
+    not reported.
 
     :returns: whether anything changed.
     """
@@ -110,7 +112,8 @@ def write_mdev_types(connection: Connection, wanted: Rows) -> bool:
 
 
 def write_mdevs(connection: Connection, wanted: Rows) -> bool:
-    """Replace the mediated devices of nodes: {node id: columns}. One that a consumer has is kept: its host may have yet to make it.
+    """Replace the mediated devices of nodes: {node id: columns}. A device with a consumer is kept:
+    its host may have yet to create it.
 
     :returns: whether anything changed.
     """
@@ -161,7 +164,7 @@ def set_owners(connection: Connection, shown: Mapping[int, Mapping[str, Sequence
 
     :param shown: {node id: {PCI address or uuid of a mediated device: uuids of domains that have it}}. A device that several have stays
         with the one that has it in the store.
-    :param keep: (node id, uuid) of consumers that keep what they have: claimed, and not shown yet.
+    :param keep: (node id, uuid) of consumers that keep their devices: claimed, and not shown yet.
     :returns: whether anything changed.
     """
     ids = bulk.ids_by(
@@ -182,7 +185,7 @@ def set_owners(connection: Connection, shown: Mapping[int, Mapping[str, Sequence
                 updates.append({"id": row.id, **_owned(table, owner)})
         bulk.update(connection, table, updates)
         changed |= bool(updates)
-    # What nobody has any more, and the host does not show.
+    # The devices that have no consumer now and that the host does not show.
     table = tables.pci_devices
     stale = sa.delete(table).where(table.c.reported.is_(sa.false()), table.c.consumer_id.is_(None))
     return bool(connection.execute(stale).rowcount) or changed
@@ -192,7 +195,7 @@ def take(connection: Connection, node: int, uuid: str, addresses: Mapping[str, i
     """Give PCI devices of a node to a consumer, which must be there.
 
     :param addresses: {address: number of the request that it meets}.
-    :raises DroverError: somebody else has got one meanwhile.
+    :raises DroverError: another consumer has got one since.
     """
     table, consumer = tables.pci_devices, _id_of(uuid)
     for address, number in sorted(addresses.items()):
@@ -213,7 +216,9 @@ def free(connection: Connection, node: int, uuid: str) -> None:
 
 
 def hand_over(connection: Connection, node: int, giver: str, taker: str) -> None:
-    """Let a consumer have the devices that another one has of a node, in place of its own; both must be there."""
+    """Give the devices that a consumer has of a node to another consumer, in place of its own; both
+    must exist.
+    """
     free(connection, node, taker)
     for table in (tables.pci_devices, tables.mdevs):
         query = sa.update(table).where(table.c.compute_node_id == node, table.c.consumer_id == _id_of(giver))

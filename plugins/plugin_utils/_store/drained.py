@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The memory of a drain, from which undrain restores the host (rule S5).
+"""The memory of a drain; undrain restores the host from it (rule S5).
 
 It is the column status_before_drain of the service: the switches of the host before the drain, until undrain restores
 them; and the instances that the drain shut down, until each runs again.
@@ -28,7 +28,7 @@ def before(memory: Memory | None) -> dict[str, Any]:
 
 
 def with_shut_down(connection: Connection, memory: Memory | None, uuids: Sequence[str]) -> Memory | None:
-    """Add those of the instances that run, as far as the store has seen.
+    """Add the instances that run, as far as the store knows.
 
     An instance that is off was off before, or is in the memory of a killed run.
     """

@@ -46,8 +46,8 @@ SILENCE = {
 # No statement is prepared on the server: a pooler of transactions (PgBouncer) gives each transaction another connection of the server, which
 # has not prepared it, or has another one by its name.
 CONNECT = {"prepare_threshold": None}
-# Limits, the lock and the schema's revision in one round trip. The revision may be read before the lock is there, so
-# that any but the latest revision is read again, see _writer().
+# Limits, the lock and the schema's revision in one round trip. The revision may be read before the
+# lock is taken, so any revision but the latest is read again, see _writer().
 ALONE = f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
 TOGETHER = f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock_shared({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
 # PostgreSQL's states: it ended one of two transactions that conflict;
@@ -78,7 +78,7 @@ class Store:
     def open(cls, url: str, check_mode: bool = False, run: Run | None = None) -> Store:
         """Open the store of a URL.
 
-        :param run: what is written down with all that is done, see actions.py.
+        :param run: the run that is written down with all its actions, see actions.py.
         :raises DroverError: SQLAlchemy is missing, or the URL is malformed or of an unknown kind.
         """
         return cls(_parse(url), check_mode, run)
@@ -145,7 +145,7 @@ class Store:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a transaction that sees one state of the store, and in which the database refuses writes."""
+        """Open a transaction that sees one state of the store; the database refuses writes in it."""
         self._require_file()
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._translated())
@@ -260,7 +260,7 @@ class Store:
 
 
 class Transactions(Protocol):
-    """What a Store and a Rehearsal have in common."""
+    """The methods that a Store and a Rehearsal have in common."""
 
     def read(self) -> contextlib.AbstractContextManager[Connection]:
         """Open a transaction that reads."""

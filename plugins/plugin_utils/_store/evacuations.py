@@ -132,7 +132,7 @@ def _disk_grows(details: dict[str, Any]) -> bool:
 
 
 def orders(connection: Connection, migration_uuids: Sequence[str], host: str) -> list[RestartOrder]:
-    """Read the data with which a destination restarts instances.
+    """Read the data that a destination needs to restart instances.
 
     :param host: the destination; evacuations to other hosts and closed ones are left out.
     :returns: in the order of the uuids.
@@ -193,7 +193,7 @@ def orders(connection: Connection, migration_uuids: Sequence[str], host: str) ->
 
 
 def begun_at(connection: Connection, host: str, destination: str) -> list[BegunRestart]:
-    """Read the open evacuations off a host whose order was sent to a destination."""
+    """Read the open evacuations off a host with an order that was sent to a destination."""
     table, nodes = tables.migrations, tables.compute_nodes
     query = (
         sa.select(
@@ -227,7 +227,7 @@ def open_destinations(connection: Connection, host: str) -> list[str]:
 
 
 def begun_destinations(connection: Connection, host: str) -> list[str]:
-    """Return the destinations to which orders of open evacuations off a host were sent, sorted."""
+    """Return the destinations that got orders of open evacuations off a host, sorted."""
     table = tables.migrations
     query = sa.select(table.c.destination).where(table.c.type == EVACUATION, table.c.status == "running", table.c.source == host)
     return sorted(set(connection.execute(query).scalars()))
@@ -248,7 +248,8 @@ def with_local_disks(connection: Connection) -> dict[str, int]:
 
 
 def unread_nodes(connection: Connection, host: str, read: Collection[str]) -> dict[str, str]:
-    """Find the compute nodes whose domains are unknown: neither read in this run nor switched off since they were up.
+    """Find the compute nodes with unknown domains: neither read in this run nor switched off since
+    they were up.
 
     :param host: the evacuated host, which is off.
     :param read: the hosts that were read.

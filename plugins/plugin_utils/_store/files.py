@@ -21,7 +21,7 @@ _LONGEST = 1024
 
 #: A file by its path and its identity on shared storage; a file counts by either.
 FileName = tuple[str, str | None]
-#: The same, and whether a domain writes to it.
+#: A file name, and True if a domain writes to the file.
 Use = tuple[str, str | None, bool]
 
 
@@ -41,8 +41,9 @@ def write(
     """Replace the files of nodes' domains, without writing rows that do not change.
 
     :param wanted: {node id: {uuid: files}}.
-    :param leaving: uuids with an open migration, whose files are kept where they are not in ``wanted``.
-    :param attaching: uuids that have a disk attached just now, whose files are all kept.
+    :param leaving: uuids with an open migration; their files are kept if they are not in
+        ``wanted``.
+    :param attaching: uuids that get a disk just now; all their files are kept.
     """
     table = tables.domain_files
     there: dict[tuple[int, str], dict[Use, int]] = {}
@@ -67,7 +68,7 @@ def write_one(connection: Connection, node_id: int, uuid: str, uses: Iterable[Us
 
 
 def reserve(connection: Connection, node_id: int, uuid: str, uses: Iterable[Use]) -> None:
-    """Add files to those of one domain of a node, before it is given them."""
+    """Add files to the files of one domain of a node, before the domain gets them."""
     _write_one(connection, node_id, uuid, uses, keep=True)
 
 
@@ -157,7 +158,7 @@ def user(
 
     :param but: the uuid of the instance that does not count.
     :param writes: only an instance that may write to it.
-    :param but_host: a host whose instances do not count.
+    :param but_host: a host with instances that do not count.
     :returns: a dict with uuid, name and host; None without one.
     """
     table, nodes, domains = tables.domain_files, tables.compute_nodes, tables.domains
@@ -218,7 +219,9 @@ def _among(keys: Iterable[str]) -> sa.ColumnElement[bool]:
 
 
 def keys_of(path: str, identity: str | None) -> set[str]:
-    """Return the names that rows about a file have, as path or identity: its own, and those of the folders that it is in."""
+    """Return the names that rows about a file have, as path or identity: its own names, and the
+    names of the folders that contain it.
+    """
     names = [path, identity] if identity else [path]
     return {_key(each) for name in names for each in (name, *storage_identity.folders_above(name))}
 

@@ -61,7 +61,7 @@ def ensure(connection: Connection, name: str, values: Mapping[str, Any], now: fl
 
 
 def delete(connection: Connection, name: str) -> bool:
-    """Delete a flavor, whose name instances keep.
+    """Delete a flavor; instances keep its name.
 
     :returns: whether it existed.
     """

@@ -11,7 +11,7 @@ from .._records.fleet_cpus import FleetCpu, Group, HostModel, group_of
 from . import bulk, tables
 from .sql import Connection, sa
 
-#: The hypervisor_type of hosts whose libvirt has models of CPUs.
+#: The hypervisor_type of hosts with a libvirt that has models of CPUs.
 _QEMU = "QEMU"
 
 

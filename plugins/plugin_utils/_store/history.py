@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the fleet had and used on each day: one row for each day, zone and resource class."""
+"""The capacity and the use of the fleet on each day: one row for each day, zone and resource class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEPT = 800
 
 
 def keep(connection: Connection, totals: Iterable[ClassTotal], now: float) -> None:
-    """Write the totals of today; those that were written earlier today go, and days that are too old.
+    """Write the totals of today; delete earlier totals of today, and days that are too old.
 
     :param now: seconds since 1970.
     """

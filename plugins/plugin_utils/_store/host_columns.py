@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The fleet as columns, in a fixed number of queries, for the scheduler, planners and reports.
 
-Only the columns of a query are read: a fleet of a hundred thousand hosts has millions of instances, of which most
-requests need none.
+Only the columns of a query are read: a fleet of a hundred thousand hosts has millions of instances,
+and most requests need none of them.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ BY_NODE: dict[str, Callable[[Connection], Mapping[int, list[Any]]]] = {
 
 @dataclass
 class ColumnQuery:
-    """The data to read beside what is always read."""
+    """The data to read beside the data that are always read."""
 
-    #: Of ON_WISH, BY_NODE, service, traits, pool_traits, node_flavors, node_images, free_pci_devices and num_io_ops (else only those that
-    #: hosts reported).
+    #: The names of ON_WISH, BY_NODE, service, traits, pool_traits, node_flavors, node_images,
+    #: free_pci_devices and num_io_ops (else only the values that hosts reported).
     columns: set[str] = field(default_factory=set)
     #: Uuids and names, or ALL; or all instances of instances_for_plans, which are not read again then.
     instances: set[str] | list[PlannedInstance] | list[InstanceAmounts] | str = field(default_factory=set)
@@ -71,7 +71,7 @@ def _read(connection: Connection, now: float, service_down_time: float, wanted: 
     arrays = provider_arrays.read(connection, names, sorted(wanted.provider_traits), figures=True)
     provider_of = dict(zip(arrays.uuids, range(arrays.size)))
     providers = np.array([provider_of.get(uuid, -1) for uuid in nodes["uuid"]], dtype=np.int64)
-    # A FleetColumns, of which some columns depend on the query.
+    # A FleetColumns; some of its columns depend on the query.
     columns: Any = {
         **nodes,
         "provider_arrays": arrays,
@@ -237,7 +237,9 @@ def _io_ops(connection: Connection, places: IntArray, size: int) -> IntArray:
 
 
 def _per_node(connection: Connection, query: Select, places: IntArray, size: int) -> IntArray:
-    """Put the counts of a query, whose rows are (id of a node, count), on the rows of the nodes."""
+    """Put the counts of a query on the rows of the nodes; the rows of the query are (id of a node,
+    count).
+    """
     counts: IntArray = np.zeros(size, dtype=np.int64)
     table = _table(column_reader.rows(connection, query), 2).astype(np.int64)
     where = _place(places, table[:, 0])

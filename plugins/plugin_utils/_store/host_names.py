@@ -9,7 +9,8 @@ from .._common.errors import node_label
 from . import compute_nodes, tables
 from .sql import Connection, sa
 
-#: Tables that name a host, whose rows go with it to its new name. What was decided and done stays under the name of its time.
+#: The tables that name a host; their rows go with it to its new name. Decisions and actions stay
+#: under the name of their time.
 _NAMED = ("services", "compute_nodes", "aggregate_hosts", "storage_fences", "power_events")
 
 

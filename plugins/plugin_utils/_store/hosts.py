@@ -14,7 +14,7 @@ from .._records.labels import Selector
 from . import bulk, host_columns, instances, instances_for_plans, labels, services, tables
 from .sql import Connection, Row, sa
 
-#: What the names of the figures of a resource end with; the total of the host has the bare name.
+#: The suffixes of the names of the figures of a resource; the total of the host has the bare name.
 FIGURES = ("", "_used", "_reserved", "_capacity", "_free")
 _NAMES = [(name + suffix, name == "disk_gb") for name in resource_classes.KEYS.values() for suffix in FIGURES]
 
@@ -28,7 +28,8 @@ def listing(
     selector: Selector | None = None,
     host: str | None = None,
 ) -> list[ListedHost]:
-    """Read every host, one, or those of a selector, with their services and compute nodes, sorted by host.
+    """Read all hosts, one host or the hosts of a selector, with their services and compute nodes,
+    sorted by host.
 
     :param columns: of host_columns.read_columns(), if the caller has read them.
     """
@@ -110,14 +111,17 @@ def _node(columns: FleetColumns, figures: Mapping[str, Sequence[int]], place: in
         "hypervisor_type": row.hypervisor_type,
         "hypervisor_version": row.hypervisor_version,
         "instances": int(columns["num_instances"][place]),
-        # What it has no room for is not free room that is missing elsewhere.
+        # A node without room must not reduce the free room of others: its figures are 0 if it is
+        # not reported.
         **_figures({name: figure[place] if row.reported else 0 for name, figure in figures.items()}),
         "disk_pool": _pool(columns["resources"]["DISK_GB"].get("providers"), place, row.uuid),
     }
 
 
 def _pool(providers: Mapping[str, Any] | None, place: int, own: str) -> str | None:
-    """Return the name of the sharing provider whose disk a node shows; None for a disk of its own."""
+    """Return the name of the sharing provider of the disk that a node shows; None for a disk of the
+    node itself.
+    """
     number = -1 if providers is None else providers["shown"][place]
     return None if providers is None or number < 0 or providers["uuid"][number] == own else providers["name"][number]
 

@@ -11,7 +11,7 @@ from typing import Any
 from . import named, tables
 from .sql import Connection
 
-#: What of an image has one value; None where it is not known.
+#: The single values of an image; each is None if it is not known.
 TEXTS = ("disk_format", "source", "checksum")
 FIELDS = (*TEXTS, "properties")
 
@@ -30,8 +30,8 @@ def merged(before: Mapping[str, Any] | None, values: Mapping[str, Any]) -> dict[
     """Return an image after a change.
 
     :param before: by FIELDS; None for a new image.
-    :param values: by FIELDS. None, or a missing key, keeps what is stored. In properties a value of None deletes its key, and keys that
-        are not named are kept.
+    :param values: by FIELDS. None, or a missing key, keeps the stored value. In properties a value
+        of None deletes its key, and keys that are not named are kept.
     """
     after = {field: (before or {}).get(field) for field in TEXTS}
     after.update({field: values[field] for field in TEXTS if values.get(field) is not None})
@@ -49,7 +49,7 @@ def ensure(connection: Connection, name: str, values: Mapping[str, Any], now: fl
 
 
 def delete(connection: Connection, name: str) -> bool:
-    """Delete an image, whose name and properties instances keep.
+    """Delete an image; instances keep its name and properties.
 
     :returns: whether it existed.
     """

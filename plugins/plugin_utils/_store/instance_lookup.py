@@ -60,7 +60,7 @@ def find(connection: Connection, wanted: Iterable[Any], unknown: list[Any] | Non
 
 
 def known(connection: Connection, uuids: Collection[str]) -> set[str]:
-    """Return those of the uuids that are of instances of the store."""
+    """Return the uuids that belong to instances of the store."""
     table = tables.instances
     return {row.uuid for row in bulk.among(connection, sa.select(table.c.uuid), table.c.uuid, uuids)}
 
@@ -71,7 +71,9 @@ def as_named(instance: NamedInstance) -> dict[str, str]:
 
 
 def shown_elsewhere(instance: NamedInstance, ends: Collection[str]) -> list[str]:
-    """Return the compute nodes that showed an instance when they were last read, but for those of the ends of its move."""
+    """Return the compute nodes that showed an instance when they were last read, without the nodes
+    at the ends of its move.
+    """
     return [each for each in instance["nodes"] if each.partition("/")[0] not in ends]
 
 
@@ -185,10 +187,11 @@ def _described(row: Row, nodes: list[str], migration: Row | None, named: bool) -
 
 
 def refuse(instance: NamedInstance, doing: str, settled: bool = True, order: str | None = None) -> None:
-    """Raise DroverError where a run must not change an instance.
+    """Raise DroverError if a run must not change an instance.
 
     :param doing: the consequence, such as "It is not started".
-    :param settled: also refuse a resize that waits to be confirmed, and an evacuation whose source is not back.
+    :param settled: True to refuse also a resize that waits for its confirmation, and an evacuation
+        with a source that is not back.
     :param order: the task state of an open order that the run continues; others are refused.
     """
     name, migration = instance["name"], instance["migration"]

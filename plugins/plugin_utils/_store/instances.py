@@ -26,7 +26,7 @@ def concerned(connection: Connection, uuids: Iterable[str], node_ids: Iterable[i
 
 
 def write(connection: Connection, wanted: Mapping[str, Mapping[str, Any]], known: Mapping[str, Row], now: float) -> set[str]:
-    """Add instances or update those that differ.
+    """Add instances, or update the instances that differ.
 
     :param wanted: {uuid: columns}, the same columns for all.
     :param known: {uuid: row}.
@@ -72,7 +72,8 @@ def set_labels(connection: Connection, uuid: str, found: Mapping[str, str] | Non
 
 
 def kept(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Read what else than listing() is compared with the definitions of instances, by uuid.
+    """Read the facts that listing() lacks and that are compared with the definitions of instances,
+    by uuid.
 
     :returns: policy, flavor (its name), image_name and extra_specs (of the instance itself) as they were recorded, and what it has of its
         host: cells (see numa.of_consumers()) and devices (see devices.of_consumers()).
@@ -89,7 +90,9 @@ def kept(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[str, An
 
 
 def forget_nodes(connection: Connection, node_ids: Iterable[int]) -> None:
-    """Set the place of instances to none, as their compute node, on which they hold nothing, is removed."""
+    """Set the place of instances to none, because their compute node, which has no allocations of
+    them, is removed.
+    """
     table = tables.instances
     for node in node_ids:
         connection.execute(sa.update(table).where(table.c.compute_node_id == node).values(compute_node_id=None))
@@ -133,7 +136,8 @@ def located(*columns: sa.ColumnElement[Any]) -> Select:
 
 @bulk.without_collection()
 def addresses(connection: Connection, uuids: Iterable[str] | None = None) -> dict[str, list[str]]:
-    """Read the addresses of instances on their nodes, those of the first interface first, by uuid.
+    """Read the addresses of instances on their nodes, by uuid; the addresses of the first interface
+    come first.
 
     :param uuids: of some instances; None for all.
     """
@@ -148,7 +152,8 @@ def addresses(connection: Connection, uuids: Iterable[str] | None = None) -> dic
 
 
 def pool_disks(connection: Connection, uuids: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
-    """Read what instances have of further storage pools: {uuid: {pool: GiB}}, without those that have nothing there.
+    """Read the disks of instances in further storage pools: {uuid: {pool: GiB}}, without instances
+    that have none there.
 
     :param uuids: of some instances; None for all.
     """
@@ -179,7 +184,7 @@ def newest_migrations(connection: Connection, uuid: str, most: int) -> list[dict
 
 
 def state_of(state: str, domain_state: str | None) -> str:
-    """Return the state of an instance for people: that of its domain, or building or missing."""
+    """Return the state of an instance for people: the state of its domain, or building or missing."""
     return domain_state if state == "active" and domain_state else state
 
 
@@ -199,7 +204,9 @@ def counts(connection: Connection) -> Counter[tuple[str | None, str]]:
 def listing(
     connection: Connection, host: str | None = None, name: str | None = None, uuid: str | None = None, selector: Selector | None = None
 ) -> list[ListedInstance]:
-    """Read instances for people and programs, sorted by name: all, or those of a host, a name, a uuid or a selector."""
+    """Read instances for people and programs, sorted by name: all of them, or the instances of a
+    host, a name, a uuid or a selector.
+    """
     instances, nodes, domains = tables.instances, tables.compute_nodes, tables.domains
     # Columns of JSON that are not shown are not decoded.
     shown = {

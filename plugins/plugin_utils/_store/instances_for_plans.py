@@ -58,10 +58,11 @@ def read_host_instances(connection: Connection, host: str | None = None) -> list
 def read_instances(connection: Connection, hosts: Collection[str] | None = None, but: Collection[str] = ()) -> list[PlannedInstance]:
     """Read instances for planners, sorted by name, in a fixed number of queries.
 
-    Those that are alike share their resources, extra_specs and required_traits, which nobody changes; else all of them take a sixth more memory.
+    Instances that are alike share their resources, extra_specs and required_traits, which are never
+    changed; else all of them take a sixth more memory.
 
     :param hosts: only their instances; None for all hosts.
-    :param but: hosts whose instances are left out.
+    :param but: hosts with instances that are left out.
     """
     instances, nodes, domains, flavors = tables.instances, tables.compute_nodes, tables.domains, tables.flavors
     query = (
@@ -174,8 +175,8 @@ def _add_devices(
 ) -> None:
     """Complete the devices of instances that may have some of their hosts.
 
-    :param asked: {uuid: what its claim asked of PCI devices}.
-    :param direct: uuids of those with an interface on a network device of the host.
+    :param asked: {uuid: the PCI devices in its claim}.
+    :param direct: uuids of instances with an interface on a network device of the host.
     """
     pci, mdevs = devices.of_consumers(connection, asked), devices.mdevs_of_consumers(connection, asked)
     for each in instances:
@@ -228,7 +229,8 @@ def _of_hosts(connection: Connection, query: Select, hosts: Collection[str] | No
 
 
 def _held(connection: Connection, hosts: Collection[str] | None = None, but: Collection[str] = (), rare: bool = False) -> dict[str, Held]:
-    """Read the allocations of instances, without those that hold two places for an open resize or evacuation.
+    """Read the allocations of instances, without instances that hold two places for an open resize
+    or evacuation.
 
     :param rare: only the classes beside RESOURCE_CLASSES.
     :returns: {uuid of the instance: allocations}.
@@ -293,10 +295,12 @@ def _sums(held: Held) -> dict[str, int]:
 
 @bulk.without_collection()
 def read_amounts(connection: Connection) -> list[InstanceAmounts]:
-    """Read the needs and places of all instances, of which there may be millions, without the facts of their domains and their NUMA cells."""
+    """Read the needs and places of all instances, without the facts of their domains and their NUMA
+    cells; there may be millions of instances.
+    """
     instances, nodes, groups, flavors = tables.instances, tables.compute_nodes, tables.server_groups, tables.flavors
     names = ("uuid", "name", "state", "vcpus", "memory_mb", "disk_gb", "availability_zone", "project", "user", "flavor")
-    #: What few instances have; JSON is decoded for each row that has it.
+    #: Columns that few instances have; JSON is decoded for each row that has it.
     rare = ("extra_specs", "image", "image_name", "image_id", "image_format")
     query = sa.select(nodes.c.id, nodes.c.host, nodes.c.hypervisor_hostname)
     place = {row[0]: row[1:] for row in connection.execute(query)}
@@ -327,7 +331,9 @@ def read_amounts(connection: Connection) -> list[InstanceAmounts]:
 
 
 def moved_since(connection: Connection, since: float) -> set[str]:
-    """Return the uuids of instances whose last move ended after a time (seconds since 1970), or has not ended."""
+    """Return the uuids of instances with a last move that ended after a time (seconds since 1970),
+    or that has not ended.
+    """
     table = tables.migrations
     query = sa.select(table.c.instance_uuid).where(
         sa.or_(

@@ -30,7 +30,9 @@ class Actor(Protocol):
     def process(self) -> str: ...
 
     def lives(self, process: str) -> bool | None:
-        """Tell whether the process of a holder lives; None where it is unknown."""
+        """Return True if the process of a holder lives, False if it has ended; None if that is
+        unknown.
+        """
 
 
 class Taken(TypedDict):
@@ -38,7 +40,8 @@ class Taken(TypedDict):
 
     #: False where the lease was renewed.
     changed: bool
-    #: A sentence on whose lease it was and why it was taken over; None where it was not.
+    #: A sentence about the former holder of the lease and the reason why it was taken over; None if
+    #: it was not taken over.
     taken_over: str | None
 
 
@@ -89,11 +92,11 @@ def take(connection: Connection, name: str, actor: Actor, purpose: str, seconds:
 
 
 def remove_over(connection: Connection, actor: Actor) -> None:
-    """Remove the leases that any actor may take over: those of killed runs."""
+    """Remove the leases that any actor may take over: the leases of killed runs."""
     table, now = tables.leases, clock.now(connection)
     for row in connection.execute(sa.select(table)).all():
         if _over(row, actor, now) is not None:
-            # Unless it was renewed or taken meanwhile.
+            # The conditions keep a lease that was renewed or taken since.
             connection.execute(
                 sa.delete(table).where(table.c.name == row.name, table.c.process == row.process, table.c.expires_at == row.expires_at)
             )
@@ -145,13 +148,15 @@ def renew_all(connection: Connection, actor: Actor) -> None:
 
 
 def held(connection: Connection, name: str, actor: Actor) -> bool:
-    """Tell whether the actor holds the lease of a name."""
+    """Return True if the actor holds the lease of a name."""
     row = _row(connection, name)
     return row is not None and row.process == actor.process
 
 
 def begun(connection: Connection, name: str) -> float | None:
-    """Tell since when the lease of a name is held (seconds since 1970); None where it is free."""
+    """Return the time at which the lease of a name was taken (seconds since 1970); None if it is
+    free.
+    """
     row = _row(connection, name)
     return None if row is None else row.acquired_at
 

@@ -15,7 +15,7 @@ from .sql import Connection, sa
 
 
 def read(connection: Connection, instances: Sequence[PlannedInstance]) -> dict[str, LocalDisks]:
-    """Read what is copied of the disks of instances, by uuid, as far as the store knows."""
+    """Read the disks of instances that a move copies, by uuid, as far as the store knows."""
     names = files.of_instances(connection, [each["uuid"] for each in instances])
     found = {each["uuid"]: _of_files(storage_identity.all_disks(each), names[each["uuid"]]) for each in instances if each["disks"]}
     # Of hosts that are recorded as data there may be sizes only.
@@ -33,7 +33,7 @@ def _of_files(disks: Sequence[Disk], names: Collection[files.FileName]) -> Local
         capacity = disk.get("capacity_bytes")
         move = DiskMove(target=disk.get("target"), source=str(path), how="shared", mib=0, virtual_mib=capacity >> 20 if capacity else None)
         moves.append(move)
-        # What is on the network is never copied.
+        # A disk on the network is never copied.
         if disk.get("type") == "network":
             continue
         if disk.get("type") == "volume" and not disk.get("path"):
@@ -48,13 +48,15 @@ def _of_files(disks: Sequence[Disk], names: Collection[files.FileName]) -> Local
             if not size:
                 unknown.append(f"the size of {which}")
             elif disk.get("chain"):
-                # A copy has no images behind it: what they have is in it.
+                # A copy has no images behind it: it contains their data.
                 unknown.append(f"the size of the images behind {which}")
     return LocalDisks(mib, tuple(unknown), tuple(moves))
 
 
 def _of_sizes(connection: Connection, instances: Sequence[PlannedInstance]) -> dict[str, LocalDisks]:
-    """Return the disks of instances whose disks are not listed: what they allocate of their own compute node is there."""
+    """Return the disks of instances without a list of disks: the sum of their allocations of
+    DISK_GB on their own compute node.
+    """
     providers, nodes = tables.resource_providers, tables.compute_nodes
     roots = providers.alias()
     query = sa.select(providers.c.uuid, sa.func.coalesce(roots.c.uuid, providers.c.uuid)).outerjoin(

@@ -34,7 +34,9 @@ def how_to_end(details: Mapping[str, Any] | None, destination: str) -> str:
 
 
 def open_moves(connection: Connection) -> list[OpenMove]:
-    """Read the migrations that run, or that a killed run left open, in the order in which they began."""
+    """Read the migrations that run, or that a killed run left open, sorted by the times at which
+    they began.
+    """
     table, instances, groups = tables.migrations, tables.instances, tables.server_groups
     query = (
         sa.select(
@@ -67,9 +69,11 @@ def under_way(connection: Connection, instance_uuids: Iterable[str]) -> list[dic
 
 
 def holding(connection: Connection, instance_uuids: Iterable[str]) -> dict[str, Row]:
-    """Read the migrations of instances that hold room at two places: open ones, and those that wait to be closed.
+    """Read the migrations of instances that hold room at two places: open migrations, and
+    migrations that wait to be closed.
 
-    :returns: {uuid of the instance: migration}. An open one has priority over an evacuation whose source is not back.
+    :returns: {uuid of the instance: migration}. An open migration has priority over an evacuation
+        with a source that is not back.
     """
     table = tables.migrations
     query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
@@ -79,7 +83,9 @@ def holding(connection: Connection, instance_uuids: Iterable[str]) -> dict[str, 
 
 
 def note_open_resizes(connection: Connection, instances: Iterable[PlannedInstance]) -> None:
-    """Complete the instances whose resize is neither confirmed nor reverted: no move of them is begun."""
+    """Complete the instances with a resize that is neither confirmed nor reverted: no move of them
+    is begun.
+    """
     table = tables.migrations
     query = sa.select(table.c.instance_uuid, table.c.source).where(table.c.status == "finished")
     sources = {row.instance_uuid: row.source for row in connection.execute(query)}
@@ -89,7 +95,9 @@ def note_open_resizes(connection: Connection, instances: Iterable[PlannedInstanc
 
 
 def holding_at(connection: Connection, node_ids: Iterable[int]) -> list[Row]:
-    """Read the migrations that hold room at nodes, at either end: open ones, and those that wait to be closed."""
+    """Read the migrations that hold room at nodes, at either end: open migrations, and migrations
+    that wait to be closed.
+    """
     table = tables.migrations
     query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
     ends, wanted = (table.c.source_node_id, table.c.destination_node_id), list(node_ids)
@@ -98,7 +106,9 @@ def holding_at(connection: Connection, node_ids: Iterable[int]) -> list[Row]:
 
 
 def lost_track_of(connection: Connection, migrations: Iterable[Row]) -> list[Row]:
-    """Select the open migrations whose instance was at neither end when both were last read, and has not been seen there since."""
+    """Select the open migrations of instances that were at neither end when both were last read,
+    and that were not seen there since.
+    """
     lost = [row for row in migrations if row.status in tables.OPEN_MIGRATION and (row.details or {}).get("nowhere")]
     table = tables.domains
     query = sa.select(table.c.uuid, table.c.compute_node_id, table.c.seen_at)

@@ -15,7 +15,7 @@ from .sql import Connection, sa
 def read(connection: Connection, table: sa.Table, fields: Sequence[str], names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
     """Read rows.
 
-    :param names: only those of these names; None for all.
+    :param names: only rows with these names; None for all.
     :returns: {name: {one of fields: value}}.
     """
     query = sa.select(table)
@@ -34,9 +34,9 @@ def keep(
 ) -> tuple[dict[str, Any], bool]:
     """Make a row or change it.
 
-    :param before: what find() returned.
+    :param before: the result of find().
     :param after: all fields.
-    :returns: the row, as find() would return it; and whether it changed.
+    :returns: the row, as find() would return it; and True if it changed.
     """
     kept = {"name": name, "uuid": before["uuid"] if before is not None else bulk.new_uuid(), **after}
     if before is None:

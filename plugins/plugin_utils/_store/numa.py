@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What consumers (instances, and migrations at their source) have of the NUMA cells of compute nodes.
+"""The NUMA cells of compute nodes that consumers (instances, and migrations at their source) have.
 
 A row goes with its consumer. Claims lock the row of the node before they read these, see placement.host_room.
 """
@@ -16,7 +16,7 @@ from .._records.hosts import NumaAllocation
 from . import bulk, column_reader, tables
 from .sql import Connection, Select, sa
 
-#: What no domain shows of a cell.
+#: The keys of a cell that no domain shows.
 POLICIES = ("cpu_policy", "thread_policy", "emulator_policy")
 
 
@@ -44,10 +44,12 @@ def read(connection: Connection, node_ids: Collection[int] | None = None) -> dic
 def write(
     connection: Connection, wanted: Mapping[int, Mapping[str, Iterable[Mapping[str, Any]]]], keep: Collection[tuple[int, str]] = ()
 ) -> bool:
-    """Replace what the consumers of nodes have, as their hosts show it; write only what differs.
+    """Replace the cells of the consumers of nodes by the cells that their hosts show; write only
+    the differences.
 
     :param wanted: {node id: {uuid of an instance: cells, empty for none}}; all others of the node are removed.
-    :param keep: (node id, uuid) of those that stay as they are where they are not in ``wanted``: claimed, and not shown yet.
+    :param keep: (node id, uuid) of consumers that keep their cells if they are not in ``wanted``:
+        claimed, and not shown yet.
     :returns: whether anything changed.
     """
     table = tables.numa_allocations
@@ -93,13 +95,15 @@ def insert(connection: Connection, wanted: Mapping[tuple[int, str], list[Any]]) 
 
 
 def remove(connection: Connection, node: int, uuid: str) -> None:
-    """Delete what a consumer has of the cells of a node."""
+    """Delete the cells of a node that a consumer has."""
     table = tables.numa_allocations
     connection.execute(sa.delete(table).where(table.c.compute_node_id == node, table.c.consumer_id.in_(_ids(uuid))))
 
 
 def hand_over(connection: Connection, node: int, giver: str, taker: str) -> None:
-    """Let a consumer have what another one has of the cells of a node, in place of its own; both must be there."""
+    """Give the cells that a consumer has of a node to another consumer, in place of its own; both
+    must exist.
+    """
     table = tables.numa_allocations
     remove(connection, node, taker)
     query = sa.update(table).where(table.c.compute_node_id == node, table.c.consumer_id.in_(_ids(giver)))
@@ -116,7 +120,9 @@ def of_consumers(connection: Connection, uuids: Collection[str] | None) -> dict[
 
 
 def is_tied(facts: Mapping[str, Any] | None) -> bool:
-    """Tell whether the fact ``numa`` of a domain ties it to certain CPUs, cells or pages of its host; one that floats over a set is not tied."""
+    """Return True if the fact ``numa`` of a domain binds it to certain CPUs, cells or pages of its
+    host; a domain that floats over a set is not bound.
+    """
     if not facts:
         return False
     allowed = [*(facts.get("vcpu_pins") or {}).values(), facts.get("emulator_pins") or []]

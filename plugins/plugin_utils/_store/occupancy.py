@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a host is empty: by the domains of its last discovery, never by the places of instances in the store.
+"""The instances on a host, by the domains of its last discovery, never by the places of instances
+in the store.
 
-A host may have an instance that the store has elsewhere: one that has just arrived, one that is on two hosts, one that
-an operator moved or started by hand.
+A host may have an instance that the store has elsewhere: an instance that has just arrived, that is
+on two hosts, or that an operator moved or started by hand.
 """
 
 from __future__ import annotations

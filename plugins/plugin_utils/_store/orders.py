@@ -26,11 +26,12 @@ DEVICES = (ATTACHING, DETACHING, EXTENDING)
 #: A snapshot is made or gone back to, or it is deleted, which merges an image into another one.
 SNAPSHOTTING, DELETING_SNAPSHOT = "snapshotting", "deleting_snapshot"
 SNAPSHOTS = (SNAPSHOTTING, DELETING_SNAPSHOT)
-#: Which image has the newest data of a disk may change.
+#: The task states in which the image with the newest data of a disk may change.
 DISK_CHANGES = (*MOVING_DISKS, *SNAPSHOTS)
-#: What only the host of the instance can end. It ends once that host is dead and the instance was restarted elsewhere.
+#: The orders that only the host of the instance can end. Such an order ends also when that host is
+#: dead and the instance was restarted elsewhere.
 ENDED_BY_EVACUATION = (*DEVICES, *DISK_CHANGES)
-#: What ends such an order that was cut off.
+#: The operation that ends such an order after it was cut off.
 AGAIN_MOVE = "drover.compute.instance_disk_move"
 AGAIN = {
     SPAWNING: "drover.compute.place",
@@ -63,7 +64,7 @@ def doing(task_state: str | None) -> str:
 
 
 def was_doing(task_state: str | None) -> str:
-    """Say the same of an order whose host has died."""
+    """Return the text of doing() in the past tense, for an order on a host that has died."""
     verb, rest = doing(task_state).split(" ", 1)
     return f"{'was' if verb == 'is' else 'had'} {rest}"
 
@@ -109,7 +110,7 @@ def _host(connection: Connection, row: Row) -> str | None:
 
 
 def end(connection: Connection, uuid: str, order: str | None) -> Row | None:
-    """Close an order whose outcome is known.
+    """Close an order with a known outcome.
 
     :returns: the instance before the change; None where it is no longer in the store.
     :raises Open: another order was opened in its place.
@@ -131,7 +132,7 @@ def end_with_host(connection: Connection, uuid: str) -> None:
 
 
 def forget(connection: Connection, rows: Iterable[Row]) -> None:
-    """Close the builds of instances whose domains a discovery has just seen."""
+    """Close the builds of instances with domains that a discovery has just seen."""
     bulk.update(
         connection,
         tables.instances,
@@ -168,7 +169,7 @@ def unseen(connection: Connection, uuid: str, node_id: int | None) -> None:
 
 
 def definition_of(project: str | None, name: str) -> str:
-    """Make the key of a definition, whose name is unique in its project."""
+    """Return the key of a definition; the name is unique in its project."""
     return f"{project or ''}/{name}"
 
 
@@ -176,7 +177,7 @@ def hold_definitions(connection: Connection, names: Collection[str]) -> dict[str
     """Lock definitions until the end of the transaction, so that no other transaction builds them.
 
     :param names: see definition_of().
-    :returns: {definition: uuid of its instance} of those that are built.
+    :returns: {definition: uuid of its instance} of the definitions that are built.
     """
     if connection.dialect.name == "postgresql":
         # SQLite has one writer at a time. Sorted, as two runs could otherwise deadlock.

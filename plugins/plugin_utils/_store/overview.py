@@ -11,7 +11,8 @@ from .._records.hosts import FleetColumns
 from . import actions, aggregates, decisions, hosts, rolling, tables, went_down
 from .sql import Connection, sa
 
-#: How many migrations, decisions, power actions and instances are read, each the newest.
+#: The number of migrations, decisions, power actions and instances that are read; the newest are
+#: read.
 NEWEST = 100
 DAY = 86400
 
@@ -32,11 +33,12 @@ def read(connection: Connection, now: float, service_down_time: float, columns: 
     """Read all rows at one moment, except instances and flavors.
 
     :param columns: of host_columns.read_columns().
-    :returns: hosts (hosts.listing(), its nodes with memory_mb_physical (MiB) and disk_gb_physical (GiB): in use on
-        the hypervisor, None where it did not report them), aggregates (aggregates.listing()), newest (the newest
-        instances: uuid, created_at), migrations and power_events (newest first), decisions (decisions.newest()), actions (actions.read()),
-        days (day, type, status, count: all migrations by the day on which they began, counted from 1970 in UTC),
-        leases, rolling (rolling.read()), went_down (went_down.listing()).
+    :returns: hosts (hosts.listing(), its nodes with memory_mb_physical (MiB) and disk_gb_physical
+        (GiB): in use on the hypervisor, None if it did not report them), aggregates
+        (aggregates.listing()), newest (the newest instances: uuid, created_at), migrations and
+        power_events (newest first), decisions (decisions.newest()), actions (actions.read()), days
+        (day, type, status, count: all migrations by the day on which they began, counted from 1970
+        in UTC), leases, rolling (rolling.read()), went_down (went_down.listing()).
     """
     return {
         "hosts": read_hosts(connection, now, service_down_time, columns),
@@ -64,7 +66,7 @@ def _physical(connection: Connection) -> dict[str, dict[str, int | None]]:
     table = tables.compute_nodes
     query = sa.select(table.c.uuid, table.c.reported, table.c.memory_mb_used, table.c.local_gb_used)
     return {
-        # Nobody knows what is in use there now.
+        # The present use is unknown there.
         row.uuid: {"memory_mb_physical": row.memory_mb_used, "disk_gb_physical": row.local_gb_used}
         if row.reported
         else {"memory_mb_physical": None, "disk_gb_physical": None}

@@ -22,13 +22,15 @@ def hosts_like(connection: Connection, uuids: Collection[str], machine_id: str |
 
 
 def instances_of_uuids(connection: Connection, uuids: Collection[str]) -> list[str]:
-    """Find the uuids that are those of instances."""
+    """Return the uuids that belong to instances."""
     table = tables.instances
     return sorted(connection.scalars(sa.select(table.c.uuid).where(table.c.uuid.in_(uuids))))
 
 
 def hosts_of_addresses(connection: Connection, wanted: Collection[str]) -> list[str]:
-    """Find the hosts that have one of these addresses. One that all hosts have, as that of libvirt's own network, tells nothing."""
+    """Find the hosts that have one of these addresses. An address that all hosts have, such as the
+    address of libvirt's own network, identifies no host.
+    """
     has = addresses.of_hosts(connection)
     of_all = set.intersection(*map(set, has.values())) if len(has) > 1 else set()
     telling = set(wanted) - of_all
@@ -47,7 +49,7 @@ def instances_of_macs(connection: Connection, wanted: Collection[str]) -> list[s
 
 def _instances(connection: Connection, wanted: Collection[str], of: Callable[[dict[str, Any]], Collection[str | None]]) -> list[str]:
     table = tables.domains
-    # A part of the text is found by the database; what it means is read here.
+    # The database finds a part of the text; its meaning is read here.
     mentions = [sa.cast(table.c.facts, sa.Text).contains(f'"{each}"', autoescape=True) for each in wanted]
     found = set()
     for row in connection.execute(sa.select(table.c.uuid, table.c.facts).where(sa.or_(sa.false(), *mentions))):

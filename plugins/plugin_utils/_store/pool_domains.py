@@ -68,7 +68,9 @@ def unseen(connection: Connection, node_ids: Iterable[int]) -> list[tuple[str, s
 
 
 def named_for(connection: Connection, paths: Iterable[str]) -> dict[str, str]:
-    """Return the names of the instances whose uuids are in the names of files or volumes, by path."""
+    """Return the names of the instances with uuids that are in the names of files or volumes, by
+    path.
+    """
     found = {path: match[0] for path in paths for match in [_UUID.search(path.rpartition("/")[2])] if match}
     table = tables.instances
     names = {row.uuid: row.name for row in bulk.among(connection, sa.select(table.c.uuid, table.c.name), table.c.uuid, set(found.values()))}

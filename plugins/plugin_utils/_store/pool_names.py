@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The names of storage pools as people have written them, of which their resource classes have capital letters, digits and _ only."""
+"""The names of storage pools as people have written them; their resource classes have only capital
+letters, digits and _.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,15 @@ from .._common.resource_classes import POOL_PREFIX, known_pools, remember_pools
 from . import tables
 from .sql import Connection, sa
 
-#: How many nodes are read at a time: most declare the same pools.
+#: The number of nodes that are read at a time: most nodes declare the same pools.
 PAGE = 100
 
 
 def learn(connection: Connection, classes: Iterable[str]) -> None:
     """Read the names of pools that hosts have declared, for the sentences of this process.
 
-    :param classes: the resource classes that a sentence may name; those of no pool, and those that are known, cost nothing.
+    :param classes: the resource classes that a sentence may name; classes of no pool, and known
+        classes, cost nothing.
     """
     wanted = {each for each in classes if each.startswith(POOL_PREFIX)}
     if not wanted:

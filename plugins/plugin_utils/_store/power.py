@@ -50,7 +50,7 @@ def finish(
     """Record the outcome of an action. A host that is off is down from now on.
 
     :param status: completed or failed.
-    :param boot_id: of the host now; None keeps that of begin().
+    :param boot_id: of the host now; None keeps the boot_id of begin().
     :returns: the event, see _SHOWN.
     :raises DroverError: there is no such event, or it has ended already.
     """
@@ -84,7 +84,9 @@ def _plain(row: Row) -> dict[str, Any]:
 
 
 def last_fencing(connection: Connection) -> float | None:
-    """Tell when a power driver last fenced a host (seconds since 1970); None where none did."""
+    """Return the time at which a power driver last fenced a host (seconds since 1970); None if
+    there was no such fencing.
+    """
     table = tables.power_events
     return connection.execute(
         sa.select(sa.func.max(table.c.updated_at)).where(
@@ -94,7 +96,7 @@ def last_fencing(connection: Connection) -> float | None:
 
 
 def off_since(connection: Connection) -> dict[str, float]:
-    """Find the hosts whose last power action switched them off.
+    """Find the hosts that their last power action switched off.
 
     :returns: {host: time of that (seconds since 1970)}.
     """
@@ -113,7 +115,7 @@ def looking_dead(connection: Connection, host: str, inventory: Collection[str] =
     an hour before this one was last seen. A host that has left is no part of the fleet: it reports nothing any more, or is not in the inventory.
 
     :param inventory: the hosts of the inventory, if they are known.
-    :returns: the hosts that count, and those of them that are down; both with this one.
+    :returns: the hosts that count, and the down ones among them; both with this one.
     """
     table, events = tables.services, tables.power_events
     last_events = sa.select(sa.func.max(events.c.id)).group_by(events.c.host)

@@ -49,14 +49,14 @@ class Inventory:
     ratio: FloatArray | None = None
 
     def fits(self, amount: int) -> BoolArray:
-        """Tell which providers have room for an amount."""
+        """Return the providers that have room for an amount."""
         allowed = capacity_rule.is_allowed(amount, self.min_unit, self.max_unit, self.step_size)
         return allowed & capacity_rule.has_room(self.used, amount, self.capacity)
 
 
 @dataclass
 class ProviderArrays:
-    """All providers; inventories, traits and aggregates are those of the names that read() got."""
+    """All providers; inventories, traits and aggregates only for the names that read() got."""
 
     uuids: list[str]
     names: list[str]
@@ -96,7 +96,8 @@ class ProviderArrays:
         """Pair providers with the roots of the trees that they serve.
 
         :param places: of the providers.
-        :param lent: marks, of all providers, those that serve other trees than their own as well; None for none.
+        :param lent: marks, among all providers, the ones that serve other trees than their own as
+            well; None for none.
         :returns: roots and providers, by root and then by provider.
         """
         anchors = self.roots[places]

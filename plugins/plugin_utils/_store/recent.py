@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the fleet has done since a moment: moves, and decisions of the scheduler."""
+"""The events in the fleet since a given time: moves, and decisions of the scheduler."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from .sql import Connection, sa
 
 
 class Recent(NamedTuple):
-    """What began since a moment, and what is open now.
+    """The events since a given time, and the migrations that are open now.
 
-    - migrations: how many, by (type, status). open_migrations: how many are open, by type.
-    - durations: the seconds of each completed move whose time is known, by type.
-    - decisions: how many, by (purpose, whether there was a host). refusals: how many hosts, by the name of the host filter that rejected them in
-      decisions that ended without a host.
+    - migrations: the numbers by (type, status). open_migrations: the numbers of open migrations, by
+      type.
+    - durations: the seconds of each completed move with a known duration, by type.
+    - decisions: the numbers by (purpose, True if there was a host). refusals: the numbers of hosts,
+      by the name of the host filter that rejected them in decisions that ended without a host.
     """
 
     migrations: Counter[tuple[str, str]]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the store has of all hosts that answer, to be compared with each other: one query."""
+"""The stored facts of all hosts that answer, for a comparison of the hosts with each other: one
+query.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from .sql import Connection, sa
 
 
 class RecordedHost(NamedTuple):
-    """The first compute node of a host. fleet_cpu: that of its guests; features: those that it can give them, with a fleet_cpu only."""
+    """The first compute node of a host. fleet_cpu: the CPU of its guests; features: the features
+    that it can give them, with a fleet_cpu only.
+    """
 
     hypervisor_hostname: str
     hypervisor_version: int | None

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many instances there are of each kind, and one of each kind with what it was requested with."""
+"""The number of instances of each kind, and one instance of each kind with the parameters of its
+request.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from typing import Any
 from . import bulk, tables
 from .sql import Connection, Row, sa
 
-#: What instances of one kind have in common. Names, server groups and users are not in it.
+#: The columns that instances of one kind have in common. Names, server groups and users are not
+#: among them.
 _KIND = (
     "flavor",
     "vcpus",
@@ -46,9 +49,11 @@ def kinds(connection: Connection) -> list[tuple[str, int]]:
 
 
 def requested(connection: Connection, uuids: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Read what instances were requested with, by uuid: as request_spec.RequestSpec.from_instance() takes it, with host_request.
+    """Read the parameters of the requests of instances, by uuid: as
+    request_spec.RequestSpec.from_instance() takes them, with host_request.
 
-    The extra specs are those of the flavor as it is now, with those of the instance over them.
+    The extra specs are the present extra specs of the flavor, overridden by the extra specs of the
+    instance.
     """
     instances, flavors, groups = tables.instances, tables.flavors, tables.server_groups
     query = (

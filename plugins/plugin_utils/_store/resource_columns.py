@@ -22,12 +22,14 @@ def of_nodes(arrays: ProviderArrays, nodes: IntArray, names: Iterable[str]) -> d
     :param arrays: read with figures.
     :param nodes: the place of each node's own provider, -1 for a node without one.
     :param names: of the classes.
-    :returns: {class: {field: array over the nodes}} with the fields of EMPTY. A node shows its own inventory, else that of the
-        sharing provider with the most free room that it reaches. Where some node takes a class from another provider than its
-        own, the class has the field ``providers``, a dict: uuid and name (lists) and the fields of EMPTY (arrays), over the
-        providers that nodes take it from; row, provider (int64) and lent (bool), arrays of equal length by row: the pairs of a
-        node and a provider that it may take from, lent being one that is not in the node's own tree; shown (int64 array over
-        the nodes): the provider whose figures a node shows, -1 for none.
+    :returns: {class: {field: array over the nodes}} with the fields of EMPTY. A node shows its own
+        inventory, else the inventory of the sharing provider with the most free room that it
+        reaches. If some node takes a class from another provider than its own, the class has the
+        field ``providers``, a dict: uuid and name (lists) and the fields of EMPTY (arrays), over
+        the providers that nodes take it from; row, provider (int64) and lent (bool), arrays of
+        equal length by row: the pairs of a node and a provider that it may take from; lent marks a
+        provider that is not in the node's own tree; shown (int64 array over the nodes): the
+        provider of the figures that a node shows, -1 for none.
     """
     row_of = np.full(arrays.size, -1, dtype=np.int64)
     row_of[nodes[nodes >= 0]] = np.flatnonzero(nodes >= 0)
@@ -74,7 +76,8 @@ def _providers(
     row, lent = row_of[roots], (arrays.roots[places] != roots) & (places != roots)
     shown = np.full(size, -1, dtype=np.int64)
     free = capacity_rule.capacity(figures["total"], figures["reserved"], figures["ratio"]) - figures["used"]
-    # The last one written counts: of what is lent the one with the most room, and before that the node's own.
+    # The last one written counts: among lent providers the one with the most room, and above them
+    # the node's own.
     mine = np.flatnonzero(lent)
     mine = mine[np.lexsort((-arrays.ids[places[mine]], free[provider[mine]]))]
     shown[row[mine]] = provider[mine]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How far a rolling maintenance has come with each of its hosts (rules S10 and S17)."""
+"""The progress of a rolling maintenance on each of its hosts (rules S10 and S17)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def quick_revision(connection: Connection) -> str | None:
 
 
 def is_absent(problem: exc.DBAPIError) -> bool:
-    """Tell whether an error of quick_revision() means that the database is empty."""
+    """Return True if an error of quick_revision() means that the database is empty."""
     return getattr(problem.orig, "sqlstate", None) == "42P01" or "no such table" in str(problem.orig)
 
 
@@ -47,7 +47,7 @@ def refuse_others(tables: Collection[str], shown_url: str) -> None:
     """Refuse a database of another program, which must not get our tables.
 
     :param tables: the names of all its tables.
-    :raises DroverError: it has tables, and they are not those of a store.
+    :raises DroverError: it has tables, and they are not the tables of a store.
     """
     if tables and not MARKS.issubset(tables):
         raise DroverError(

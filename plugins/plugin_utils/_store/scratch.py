@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A copy of the store in memory, in which anything may be written: what is in it is gone with it."""
+"""A copy of the store in memory; anything may be written to it, and its content is lost with it."""
 
 from __future__ import annotations
 
@@ -44,18 +44,19 @@ def of_export(export_file: transfer_file.Export) -> Iterator[Connection]:
     :raises DroverError: it is of another schema, or its rows cannot be read.
     """
     with _opened() as copy, _translated():
-        # Filled after the rows, they take half the time; those that forbid a row are there before it.
+        # Indexes that are filled after the rows take half the time; the unique indexes exist before
+        # the rows.
         schema = sa.MetaData()
         for table in tables.metadata.sorted_tables:
             copied = table.to_metadata(schema)
-            # What is in the key alone is not kept twice.
+            # A table with all its columns in the key is not stored twice.
             copied.dialect_options["sqlite"]["with_rowid"] = not all(column.primary_key for column in table.columns)
         late = [index for table in schema.sorted_tables for index in table.indexes if not index.unique]
         schema.create_all(copy)
         for index in late:
             index.drop(copy)
         copy.commit()
-        # A copy whose loading fails is gone, so there is nothing to roll back to.
+        # A failed load ends the copy, so no rollback is needed.
         _driver(copy).execute("PRAGMA journal_mode=OFF")
         transfer.load(copy, export_file)
         for index in late:
@@ -77,7 +78,7 @@ def _opened() -> Iterator[Connection]:
 
 
 def _ready(copy: Connection) -> Connection:
-    # What a project may have is no property of the hosts.
+    # The quotas of projects are no property of the hosts.
     copy.execute(sa.delete(tables.quotas))
     copy.commit()
     _driver(copy).execute("PRAGMA foreign_keys=ON")
@@ -85,7 +86,7 @@ def _ready(copy: Connection) -> Connection:
 
 
 def _prepare(connection: sqlite3.Connection, record: Any) -> None:
-    # Nothing is to be kept.
+    # The copy needs no durability.
     connection.execute("PRAGMA synchronous=OFF")
 
 
@@ -95,7 +96,7 @@ def _driver(connection: Connection) -> sqlite3.Connection:
 
 
 def _copy_table(connection: Connection, copy: Connection, table: sa.Table) -> None:
-    """Copy the rows of a table; JSON goes over as text, which is neither read nor written anew."""
+    """Copy the rows of a table; JSON is copied as text, which is neither decoded nor encoded."""
     columns = [sa.cast(column, sa.Text).label(column.name) if isinstance(column.type, sa.JSON) else column for column in table.columns]
     rows = connection.execution_options(yield_per=_ROWS).execute(sa.select(*columns))
     transfer.insert_values(copy, table, rows.partitions())

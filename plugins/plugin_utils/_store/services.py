@@ -60,7 +60,7 @@ def read_as_json(connection: Connection) -> dict[int, str]:
 def heartbeat(connection: Connection, hosts: Iterable[str], now: float) -> tuple[dict[str, int], set[str]]:
     """Record that a discovery reached hosts, and add services that are new.
 
-    :returns: {host: service id}, and the hosts whose service is new or was down.
+    :returns: {host: service id}, and the hosts with a service that is new or was down.
     """
     table = tables.services
     query = sa.select(table).where(table.c.binary == BINARY)
@@ -104,7 +104,7 @@ def remove_without_nodes(connection: Connection, hosts: Iterable[str]) -> bool:
 
 
 def disabled_hosts(connection: Connection, hosts: Iterable[str]) -> set[str]:
-    """Return the hosts whose service is disabled."""
+    """Return the hosts with a disabled service."""
     table = tables.services
     query = sa.select(table.c.host).where(table.c.disabled.is_(True))
     return {row.host for row in bulk.among(connection, query, table.c.host, hosts)}
@@ -138,7 +138,7 @@ def order(connection: Connection, hosts: Iterable[str]) -> dict[str, int]:
 
 
 def is_drained(memory: Mapping[str, Any] | None) -> bool:
-    """Tell whether a drain began and no undrain followed.
+    """Return True if a drain began and no undrain followed.
 
     :param memory: the column status_before_drain, see drained.py.
     """
@@ -186,7 +186,7 @@ def of_host(host: str) -> Select:
 
 
 def any_host(connection: Connection) -> bool:
-    """Tell whether the store has a host."""
+    """Return True if the store has a host."""
     return connection.execute(sa.select(tables.services.c.id).limit(1)).first() is not None
 
 

@@ -19,7 +19,7 @@ from .sql import Connection, sa
 
 # A writer waits this long (seconds) for another one: a fleet's hosts report at the same moment.
 BUSY_TIMEOUT = 60
-# What SQLite says of a file that it does not know.
+# SQLite's message about a file that it does not know.
 NO_DATABASE = "file is not a database"
 # SQLITE_CORRUPT.
 _CORRUPT = 11
@@ -30,7 +30,7 @@ _WRITE_AHEAD: set[tuple[int, int]] = set()
 
 
 def is_missing(url: sa.URL) -> bool:
-    """Tell whether a URL is of a SQLite file that does not exist."""
+    """Return True if a URL is of a SQLite file that does not exist."""
     return bool(url.database) and url.get_backend_name() == "sqlite" and not os.path.exists(url.database or "")
 
 
@@ -89,7 +89,8 @@ def prepare(path: str | None, connection: sqlite3.Connection, record: Any) -> No
 
 
 def _is_write_ahead(path: str | None) -> bool:
-    """Tell from the header of a file whether it has write-ahead logging, far faster than by asking SQLite.
+    """Return True if the header of a file shows write-ahead logging; this is far faster than a
+    query to SQLite.
 
     Each file is read once: closing it drops the locks of all connections of this process to it, and
     another process may then remove the log that they use.

@@ -22,9 +22,11 @@ def read(connection: Connection, host: str) -> list[dict[str, Any]]:
 
 
 def begin(connection: Connection, host: str, fence: str, addresses: Collection[str], now: float) -> list[str]:
-    """Write down that a fence is about to shut a host out. What it was seen to be cut off from before stays written down, and is no proof any more.
+    """Write down that a fence is about to shut a host out. The disks that it was seen to be cut off
+    from before stay written down, and are no proof now.
 
-    :returns: the addresses to shut out; those of an earlier run are among them, or nobody would let them in again.
+    :returns: the addresses to shut out; they include the addresses of an earlier run, or these
+        would stay shut out for ever.
     :raises DroverError: the host is not in the store.
     """
     table = tables.storage_fences
@@ -46,7 +48,8 @@ def verified(connection: Connection, host: str, fence: str, cut: Collection[str]
 
 
 def last(connection: Connection, but: str) -> float | None:
-    """Tell when a host was last seen to be shut out (seconds since 1970); None where none was.
+    """Return the time at which a host was last seen to be shut out (seconds since 1970); None if
+    there is none.
 
     :param but: the host that does not count.
     """

@@ -93,7 +93,8 @@ if sa:
         sa.Column("allocation_ratio", sa.Double, nullable=False),
         # The sum of its allocations, which _placement/inventory.py updates: a claim locks this one row.
         sa.Column("used", sa.BigInteger, nullable=False, default=0, server_default="0"),
-        # Of a storage pool that is drained; all of it is reserved meanwhile, see _placement/pool_drains.py.
+        # The reserved amount of a storage pool before its drain; during the drain all of it is
+        # reserved, see _placement/pool_drains.py.
         sa.Column("reserved_before_drain", sa.BigInteger),
         sa.Column("drain_reason", sa.Text),
         sa.UniqueConstraint("provider_id", "class_id"),
@@ -163,7 +164,7 @@ if sa:
         columns.name(),
         sa.Column("policy", sa.String(64), nullable=False),
         sa.Column("max_server_per_host", sa.Integer, nullable=False, default=1),
-        # How many members may move at the same time; null for no limit.
+        # The number of members that may move at the same time; null for no limit.
         sa.Column("max_moving", sa.Integer),
     )
 
@@ -212,9 +213,9 @@ if sa:
         sa.Column("project", sa.String(255)),
         sa.Column("user", sa.String(255)),
         sa.Column("flavor", sa.String(255)),
-        # Those of the instance itself, which go over those of its flavor.
+        # The extra specs of the instance itself; they override the extra specs of its flavor.
         sa.Column("extra_specs", sa.JSON(none_as_null=True)),
-        # What it was asked with of NUMA cells and PCI devices, see _numa.request.HostRequest.
+        # The NUMA cells and PCI devices of its request, see _numa.request.HostRequest.
         sa.Column("host_request", sa.JSON(none_as_null=True)),
         # The properties of its image.
         sa.Column("image", sa.JSON(none_as_null=True)),
@@ -222,7 +223,7 @@ if sa:
         sa.Column("image_id", sa.String(255)),
         # The disk format of its image.
         sa.Column("image_format", sa.String(255)),
-        # How a drain may move it: move, on_drain, priority.
+        # The rules for its move in a drain: move, on_drain, priority.
         sa.Column("policy", sa.JSON(none_as_null=True)),
         # Of its domain's metadata.
         sa.Column("labels", sa.JSON(none_as_null=True)),
@@ -251,7 +252,7 @@ if sa:
         sa.Column("facts", sa.JSON, nullable=False),
         sa.Column("xml", sa.Text),
         sa.Column("seen_at", sa.Double, nullable=False),
-        # Whether it has a disk that its host alone has: no other host can start it.
+        # True if it has a disk that its host alone has: no other host can start it.
         sa.Column("local_disks", sa.Boolean, nullable=False, server_default=sa.false()),
     )
 
@@ -265,7 +266,7 @@ if sa:
         sa.Column("path", sa.String(1024), nullable=False, index=True),
         # Its identity on shared storage, the same on every host; null where it is not known.
         sa.Column("identity", sa.String(1024), index=True),
-        # Whether the domain may write to it: no read-only disk, no kernel, no image behind a disk.
+        # True if the domain may write to it: no read-only disk, no kernel, no image behind a disk.
         sa.Column("written", sa.Boolean, nullable=False, server_default=sa.false()),
     )
 
@@ -320,7 +321,7 @@ if sa:
         sa.Column("parent", sa.String(255), nullable=False),
         sa.Column("type", sa.String(255), nullable=False),
         sa.Column("resource_class", sa.String(255), nullable=False),
-        # Those that there are, and those that can still be made.
+        # The number of devices that exist, and that can still be made.
         sa.Column("total", sa.Integer, nullable=False),
         sa.UniqueConstraint("compute_node_id", "parent"),
     )
@@ -367,7 +368,8 @@ if sa:
         sa.Column("message", sa.Text),
         # The old flavor and sizes of a resize, for its undo.
         sa.Column("details", sa.JSON(none_as_null=True)),
-        # What a completed move copied, and in which time; all three are null where that is not known.
+        # The amounts that a completed move copied, and its duration; all three are null if they are
+        # not known.
         sa.Column("copied_memory_mib", sa.BigInteger),
         sa.Column("copied_disk_mib", sa.BigInteger),
         sa.Column("seconds", sa.Double),
@@ -402,7 +404,7 @@ if sa:
         sa.Column("status", sa.String(32), nullable=False),
         # on, off or unknown, by the driver after the action.
         sa.Column("power_state", sa.String(32)),
-        # After the action; while it runs, that of its begin.
+        # After the action; while it runs, the boot_id at its begin.
         sa.Column("boot_id", sa.String(36)),
         sa.Column("message", sa.Text),
         columns.time("created_at"),
@@ -418,7 +420,7 @@ if sa:
         sa.Column("stage", sa.String(32), nullable=False),
         # Before the reboot.
         sa.Column("boot_id", sa.String(36)),
-        # Those on it before its drain.
+        # The instances on the host before its drain.
         sa.Column("instances", sa.JSON(none_as_null=True)),
         sa.Column("message", sa.Text),
         columns.time("created_at"),
@@ -432,7 +434,7 @@ if sa:
         sa.Column("host", sa.String(255), primary_key=True),
         # The name or the path of its tasks.
         sa.Column("fence", sa.String(1024), primary_key=True),
-        # Those that are shut out.
+        # The addresses that are shut out.
         sa.Column("addresses", sa.JSON, nullable=False),
         # The texts of the disks that were seen to be cut off last, see _storage_identity.
         sa.Column("cut", sa.JSON, nullable=False),
@@ -450,12 +452,13 @@ if sa:
             for name, length in (("cell", 255), ("arch", 64), ("domain_type", 64), ("vendor", 64))
         ),
         sa.Column("cpu", sa.JSON, nullable=False),
-        # Of which it was made.
+        # The hosts from which it was computed.
         sa.Column("hosts", sa.JSON, nullable=False),
         columns.time("created_at"),
     )
 
-    # What the fleet had and used on each day, counted from 1970 in UTC; a bounded number of days, see history.py. Of no zone, the text is empty.
+    # The capacity and the use of the fleet on each day, counted from 1970 in UTC; a bounded number
+    # of days, see history.py. The zone is an empty text for hosts without a zone.
     history = sa.Table(
         "history",
         metadata,
@@ -487,7 +490,7 @@ if sa:
         sa.Column("message", sa.Text),
     )
 
-    # Who did what; the newest are kept, see actions.py. No index, as each claim writes here.
+    # The actions of runs; the newest are kept, see actions.py. No index, as each claim writes here.
     actions = sa.Table(
         "actions",
         metadata,
@@ -526,5 +529,6 @@ if sa:
 
 # The states of migrations that run, or that a killed run left open.
 OPEN_MIGRATION = ("accepted", "running")
-# With the states in which both ends are held too: a resize that waits to be confirmed, an evacuation whose source is not back.
+# The states above, and the states in which both ends still hold room: a resize that waits for its
+# confirmation, an evacuation with a source that is not back.
 HOLDING_MIGRATION = (*OPEN_MIGRATION, "finished", "done")

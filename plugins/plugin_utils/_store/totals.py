@@ -19,7 +19,9 @@ NO_ZONE = ""
 
 
 class ClassTotal(NamedTuple):
-    """What is there of a resource class in a zone, in its unit. capacity: (total - reserved) x ratio. free: on hosts that take instances."""
+    """The amounts of a resource class in a zone, in its unit. capacity: (total - reserved) x ratio.
+    free: on hosts that take instances.
+    """
 
     zone: str
     resource_class: str

@@ -116,7 +116,7 @@ def check_revision(export_file: transfer_file.Export) -> None:
 
 
 class _Nowhere:
-    """Stands for a file of which only the sums are wanted."""
+    """A stand-in for a file that is only needed for its checksums."""
 
     def write(self, data: bytes) -> None:
         """Drop the data."""
@@ -184,7 +184,7 @@ def _into(connection: Connection, table: sa.Table) -> str:
 def _values(table: sa.Table, blocks: Iterable[list[list[Any]]]) -> Iterator[list[list[Any]]]:
     """Yield the same rows in the types of the driver, JSON as text, without references to other rows of the table.
 
-    :raises ValueError: what must be a bool is none.
+    :raises ValueError: a value that must be a bool is none.
     """
     own = [place for place, column in enumerate(table.columns) if column.name in _own_references(table)]
     as_json = [(place, column.nullable) for place, column in enumerate(table.columns) if isinstance(column.type, sa.JSON)]

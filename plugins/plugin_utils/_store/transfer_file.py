@@ -31,12 +31,13 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 # No encoded text has a line feed, so this separates values that have no further values in them.
 _encode_together = json.JSONEncoder(separators=("\n", ":")).encode
 _HEADER, _END = "drover_store", "end"
-# Longer than any line: a domain's XML is what is long in a store.
+# The limit of a line; it is longer than any line: the longest values of a store are the XML of
+# domains.
 _LONGEST = 64 * 2**20
 
 
 class End(TypedDict):
-    """The last line of an export, with which it is checked."""
+    """The last line of an export; the export is checked with it."""
 
     #: {table: number of its rows}.
     rows: dict[str, int]
@@ -65,7 +66,7 @@ class Writer:
     def header(self, revision: str, now: float, columns: Mapping[str, Sequence[str]]) -> None:
         """Write the first line.
 
-        :param columns: of each table, in the order of the values of its rows.
+        :param columns: the columns of each table, in the order of the values of its rows.
         """
         self._columns = {name: list(each) for name, each in columns.items()}
         line = _encoded({_HEADER: {"format": FORMAT, "revision": revision, "exported_at": now, "columns": self._columns}})
@@ -207,7 +208,7 @@ class Export:
     def _block(self, left: int = _BLOCK) -> bytes:
         """Read some whole lines.
 
-        :param left: bytes, at the end of which a line ends.
+        :param left: the number of remaining bytes; a line ends at their end.
         """
         block = self._file.read(min(left, _BLOCK))
         return block if block.endswith(b"\n") else block + self._file.readline(_LONGEST)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a watcher of the fleet needs from the store: which hosts may be down on purpose, and on what the collection works now."""
+"""The facts that a watcher of the fleet needs from the store: the hosts that may be down on
+purpose, and the hosts and instances that the collection works on now.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ def addresses(connection: Connection) -> dict[str, str]:
     query = (
         sa.select(table.c.host, sa.func.min(nodes.c.migration_address).label("address"))
         .outerjoin(nodes, sa.and_(nodes.c.service_id == table.c.id, nodes.c.reported))
-        # One that has left is not silent.
+        # A host that has left is not silent.
         .where(table.c.binary == services.BINARY, ~services.is_unreported())
         .group_by(table.c.host)
     )
@@ -50,7 +52,7 @@ def quiet(connection: Connection) -> dict[str, str]:
 
 
 def _with_running(connection: Connection, hosts: Iterable[str]) -> set[str]:
-    """Select the hosts on which the store has an instance that runs."""
+    """Select the hosts with an instance that runs, by the store."""
     nodes, instances, domains = tables.compute_nodes, tables.instances, tables.domains
     query = (
         sa.select(nodes.c.host)

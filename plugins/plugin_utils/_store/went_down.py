@@ -34,8 +34,9 @@ def mark(
 ) -> list[str]:
     """Mark domains of a report that went down with their host, before the report is written; return their uuids.
 
-    :param here: {uuid: (node id, domain)} of those that are where the store has them; their facts are completed.
-    :param before: {node id: facts} of the last report. facts: those of this one.
+    :param here: {uuid: (node id, domain)} of the domains that are at their place in the store;
+        their facts are completed.
+    :param before: {node id: facts} of the last report. facts: the facts of this report.
     """
     off = {uuid: (node, domain) for uuid, (node, domain) in here.items() if domain["columns"]["state"] == OFF}
     known = _last(connection, off)
