@@ -5,8 +5,9 @@
 """Moves a disk of a domain to another storage of its host, step by step.
 
 Private to the collection. While the guest runs, libvirt copies the disk and what the guest writes meanwhile (virDomainBlockCopy), and then
-switches over. Of a guest that is off, qemu-img copies it. At each moment the definition names the file that has all data. What was made is
-in the record before it is made; a call that finds the record goes on by what libvirt shows.
+switches over. Of a guest that is off, qemu-img copies it. At each moment the definition names the
+file that has all data. The record names each file before the file is made; a call that finds the
+record goes on from the state that libvirt shows.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ from .place import Place
 #: Seconds between two looks at a job; for an aborted job to end.
 POLL, ABORT = 0.1, 60
 
-#: What became of it: nothing was to be done, the copy is under way, the guest can be switched over to it, the disk is there, the move was given
-#: up, there was none.
+#: The results of a move: nothing to do, the copy is under way, the guest can be switched over to
+#: it, the disk has moved, the move was given up, no move existed.
 UNCHANGED, COPYING, READY, MOVED, ABORTED, NONE = "unchanged", "copying", "ready", "moved", "aborted", "none"
 
-#: What a step comes to, for the result of the module.
+#: The result of a step, for the result of the module.
 Step = dict[str, Any]
 
 
@@ -59,7 +60,7 @@ class DiskMove:
     def __init__(self, module: AnsibleModule, conn: Any, domain: Any) -> None:
         self.module, self.conn, self.domain, self.params = module, conn, domain, module.params
         self.pretend = module.check_mode
-        #: Where the disk comes to, None of an abort.
+        #: The destination of the disk, None for an abort.
         self.place: Place | None = None
         self.removed: list[str] = []
         self.kept: list[dict[str, Any]] = []
@@ -122,7 +123,7 @@ class DiskMove:
             return self._step(ABORTED, record["source"], record["destination"], records.volume_of(record, "made"))
         disk = Disk(self.domain, record["target"])
         if record["destination"] in disk.sources:
-            # It came too late: the disk is there, or half of it.
+            # The abort came too late: the disk has moved, or half of it.
             return self._finish(record)
         if not self.pretend:
             self._end_job(disk, record)
@@ -143,9 +144,11 @@ class DiskMove:
         return bool(record["host"] == host_name() and record["target"] == self.params["target"])
 
     def _end_if_split(self, record: dict[str, Any]) -> str | None:
-        """End the move of a disk that somebody has detached meanwhile from the running guest, the definition or both.
+        """End the move of a disk that was detached during the move from the running guest, the
+        definition or both.
 
-        :returns: what became of it, in words; None when the disk is in both, or in the definition of a guest that is off.
+        :returns: the outcome in words; None when the disk is in both, or in the definition of a
+            guest that is off.
         """
         disk = Disk(self.domain, record["target"], partly=True)
         if disk.split is None:
@@ -214,7 +217,8 @@ class DiskMove:
         facts, path = disk.facts, place.name
         source = str(facts["source"])
         if disk.live is None and "network" in (facts["type"], place.type):
-            # Before its size is read: libvirt does not read that of an image in Ceph while the guest is off.
+            # This check comes before the size is read: libvirt does not read the size of an image
+            # in Ceph while the guest is off.
             raise LibvirtProblem(
                 f"The disk {disk.target} of {disk.where} is not moved: the guest is off, and a disk is moved into Ceph or out of it while its guest runs, as "
                 "nothing would keep somebody from starting the guest during the copy. Start it, then run this again."
@@ -255,7 +259,7 @@ class DiskMove:
                 self._put_in_place(record)
             self._start(record, image)
         except LibvirtSilent:
-            # What libvirt does of it is not known.
+            # It is not known how much of the request libvirt carries out.
             raise
         except (LibvirtProblem, images.ImageProblem, libvirt.libvirtError, OSError):
             self._give_up(record)
@@ -271,7 +275,7 @@ class DiskMove:
             except LibvirtSilent:
                 raise
             except libvirt.libvirtError:
-                # Then what is there by that name is not the move's.
+                # Then an object of that name is not the move's.
                 volume[2] = records.NO_KEY
                 raise
             records.write(self.domain, record)
@@ -422,7 +426,7 @@ class DiskMove:
             disk.define(self._made(record))
             disk = Disk(self.domain, record["target"])
         if disk.live is not None and record["destination"] not in disk.sources[:1]:
-            # Somebody has started it with the old disk.
+            # Another process has started it with the old disk.
             disk.define_as_it_runs()
             raise LibvirtProblem(
                 f"{disk.where} was started while its disk {disk.target} was copied, so it keeps {record['source']}: run this again."
@@ -432,7 +436,9 @@ class DiskMove:
     # -- the end ---------------------------------------------------------------------------------
 
     def _finish(self, record: dict[str, Any]) -> Step:
-        """The disk is there: have the definition say so too, and remove the old file if that is provably the instance's alone."""
+        """Finish a move after the switch: make the definition name the copy, and remove the old
+        file if it is provably the instance's alone.
+        """
         if self.pretend:
             return self._step(MOVED, record["source"], record["destination"])
         disk = Disk(self.domain, record["target"])
@@ -468,7 +474,7 @@ class DiskMove:
         return None if record["made"] == found else f"{path} is not the file any more to which it was copied"
 
     def _give_up(self, record: Mapping[str, Any]) -> None:
-        """After a failure: take back what was begun, as far as libvirt shows that it was not."""
+        """Undo the beginning after a failure, unless libvirt shows that the disk has moved."""
         with contextlib.suppress(LibvirtProblem, libvirt.libvirtError, OSError):
             disk = Disk(self.domain, record["target"])
             if record["destination"] not in disk.sources:
@@ -503,7 +509,7 @@ class DiskMove:
         self._clear()
 
     def _remove(self, candidate: ownership.Candidate) -> None:
-        """Remove a file that nobody needs any more, this domain included; else it stays and is named."""
+        """Remove a file without any user, this domain included; else the file stays and is named."""
         # No uuid: then the needs of this domain count too. The name of a volume proves nothing without it.
         uuid = self.domain.UUIDString() if candidate.volume else None
         if uuid is not None and _names_source(self.domain, candidate.path):
@@ -543,12 +549,14 @@ class DiskMove:
 
 
 def abort_word(target: str) -> str:
-    """The word for a copy that is to be aborted, as Records.ask_abort() leaves it."""
+    """Return the word that requests the abort of a copy, for Records.ask_abort()."""
     return f"disk {target}"
 
 
 def _names_source(domain: Any, source: str) -> bool:
-    """Whether a disk of the domain is there, in the running guest or in the definition."""
+    """Return True if a disk of the domain has this source, in the running guest or in the
+    definition.
+    """
     forms = [root for root in hotplug.forms_of(domain) if root is not None]
     return any(disks.parse_disk(each)["source"] == source for root in forms for each in root.findall("devices/disk"))
 

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Disk images and seeds as files: made whole or not at all, and never over somebody's file.
+"""Disk images and seeds as files: they are made whole or not at all, and never replace an existing
+file.
 
 Private to the collection.
 """
@@ -26,10 +27,10 @@ from .._ownership import ownership
 
 GIB = 2**30
 
-#: Seconds that qemu-img may take; what it does here grows with no disk.
+#: Seconds that qemu-img may take; the time of these commands does not grow with the disk.
 QEMU_IMG_TIMEOUT = 120
 
-#: Seconds between two looks if a program that may take long is to be given up.
+#: Seconds between two checks of the reasons to give up a long-running program.
 HEED = 0.2
 
 #: An image without data takes less than this (bytes), however large a disk it is.
@@ -41,7 +42,7 @@ class ImageProblem(Problem):
 
 
 def check_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> bool:
-    """Whether the disk has to be made: True if it is missing, False if the right one is there.
+    """Return True if the disk is missing and has to be made, False if the right one exists.
 
     Raises :class:`ImageProblem` when it cannot be made or another file is in its place.
     """
@@ -106,7 +107,9 @@ def check_source(module: AnsibleModule, path: str, image_format: str | None, siz
 
 
 def _refuse_encrypted(path: str, found: Mapping[str, Any]) -> None:
-    """Refuse an image whose content nobody can read without its key, which no new disk has."""
+    """Refuse an encrypted image: its content cannot be read without its key, and no new disk has
+    that key.
+    """
     if found.get("encrypted"):
         raise ImageProblem(
             f"The image {path} on {host_name()} is encrypted, and a disk that is made of it could not be read: make an image of it that is not, with "
@@ -115,9 +118,9 @@ def _refuse_encrypted(path: str, found: Mapping[str, Any]) -> None:
 
 
 def holds_data(module: AnsibleModule, path: str, found: Mapping[str, Any]) -> bool:
-    """Whether something was written to an image: one that was made and never used is empty.
+    """Return True if data were written to an image: an image that was made and never used is empty.
 
-    :param found: what qemu-img info says of it.
+    :param found: the answer of qemu-img info for the image.
     """
     if found.get("actual-size", 0) > FRESH or found.get("snapshots"):
         return True
@@ -131,12 +134,12 @@ def holds_data(module: AnsibleModule, path: str, found: Mapping[str, Any]) -> bo
 
 
 def wanted_size(disk: Mapping[str, Any], base: Mapping[str, Any] | None) -> int:
-    """The virtual size in bytes of a disk: ``size_gb``, or that of the image it is backed by."""
+    """Return the virtual size of a disk in bytes: ``size_gb``, or the size of the image behind it."""
     return disk["size_gb"] * GIB if base is None or disk["size_gb"] is not None else base["virtual-size"]
 
 
 def image_info(module: AnsibleModule, path: str, image_format: str | None = None) -> dict[str, Any]:
-    """What ``qemu-img info`` says of an image, also while a running domain uses it.
+    """Return the answer of ``qemu-img info`` for an image, also while a running domain uses it.
 
     :param image_format: None to have QEMU find it out.
     """
@@ -145,7 +148,9 @@ def image_info(module: AnsibleModule, path: str, image_format: str | None = None
 
 
 def needed(module: AnsibleModule, path: str, image_format: str) -> int:
-    """The bytes that an image takes which has all data of another one, and of what is behind that."""
+    """Return the bytes that an image takes with all data of another image and of the images behind
+    it.
+    """
     answer = _run_qemu_img(module, ["measure", "--output=json", "-U", "-f", image_format, "-O", image_format, path], f"measuring {path}")
     return int(json.loads(answer)["required"])
 
@@ -165,7 +170,9 @@ def make_empty(
 
 
 def make_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> ownership.Candidate:
-    """Make the disk under a name of its own and link it into place, which fails if one is there; the Candidate of what was made."""
+    """Make the disk under a temporary name and link it into place, which fails if a file exists
+    there; return the Candidate of the new file.
+    """
     path = disk["path"]
     part = part_name(path)
     arguments = ["create", "-q", "-f", disk["format"]]
@@ -196,9 +203,10 @@ def copy_image(
 
     :param source: the image, and its format, which the copy has too.
     :param options: as ``-o`` takes them.
-    :param backing: the image behind both, and its format: only what is above it is copied.
+    :param backing: the image behind both, and its format: only the data above it are copied.
     :param mib: MiB per second at most.
-    :param why_not: is asked again and again: why the copy is given up, None to go on.
+    :param why_not: a function that is called repeatedly: it returns the reason to give the copy up,
+        or None to go on.
     """
     # Without a cache mode qemu-img does not wait for the disk.
     arguments = ["convert", "-q", "-t", "writeback", "-f", source[1], "-O", source[1], *(["-o", options] if options else [])]
@@ -219,7 +227,8 @@ def grow(module: AnsibleModule, path: str, image_format: str, size: int) -> None
 
 
 def commit(module: AnsibleModule, path: str, limit: float) -> None:
-    """Write what is in an image that no domain has open into the one that backs it; the image stays as it is.
+    """Write the data of an image that no domain has open into the image behind it; the image stays
+    as it is.
 
     :param limit: seconds; one that is cut off can be done again.
     """
@@ -235,7 +244,7 @@ def rebase(module: AnsibleModule, path: str, base: tuple[str, str]) -> None:
 
 
 def check_seed(path: str, content: bytes) -> bool:
-    """Whether the seed has to be made; raises :class:`ImageProblem` if another file is there."""
+    """Return True if the seed has to be made; raise :class:`ImageProblem` if another file is there."""
     _check_folder(path)
     if not os.path.lexists(path):
         return True
@@ -253,7 +262,9 @@ def check_seed(path: str, content: bytes) -> bool:
 
 
 def make_seed(path: str, content: bytes) -> ownership.Candidate:
-    """Write the seed, readable by root only, for it may hold passwords; the Candidate of what was made."""
+    """Write the seed, readable by root only, because it may hold passwords; return the Candidate of
+    the new file.
+    """
     part = part_name(path)
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:

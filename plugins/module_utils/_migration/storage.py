@@ -4,9 +4,9 @@
 
 """The files of an instance and how each gets to the destination.
 
-Private to the collection. What is the same on both hosts is for ``_sameness`` to find out, what may be removed
-for ``_ownership``. A file that is at the destination already is never overwritten, and a local file at
-the source goes only after the instance was verified there.
+Private to the collection. ``_sameness`` finds out which storage is the same on both hosts, and
+``_ownership`` decides which files may be removed. A file that is at the destination already is
+never overwritten, and a local file at the source goes only after the instance was verified there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ BLOCK = 4096
 def survey(source: Any, domain: Any, text: str, next_start: str | None = None) -> tuple[list[dict[str, Any]], list[str]]:
     """The files and devices of the instance, as ``(files, reasons)``.
 
-    :param next_start: the definition of the next start of a guest that runs; what it alone has is surveyed too.
+    :param next_start: the definition of the next start of a running guest; the files that only this
+        definition names are surveyed too.
 
     A file is ``{target, path, kind (disk|media|nvram|log|network), type (file|block), format, cache, shareable, volume,
     backing, capacity, inode, encrypted, attached, block_pool, named, key, key_there, next_start, mode}``; ``next_start`` says that the running guest does
@@ -63,7 +64,8 @@ def survey(source: Any, domain: Any, text: str, next_start: str | None = None) -
 
 def _files_of(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]], list[str]]:
     """
-    :param domain: None where the definition is not that of a guest that runs, so that libvirt does not know these disks.
+    :param domain: None if the definition is not the one of a running guest, so that libvirt does
+        not know these disks.
     """
     files: list[dict[str, Any]] = []
     reasons: list[str] = []
@@ -163,7 +165,9 @@ def _surveyed(source: Any, domain: Any, uuid: str | None, element: Element, disk
 
 
 def _volume_of(source: Any, uuid: str | None, path: str) -> dict[str, Any]:
-    """What is noted of a device that is a volume of a pool of this host; nothing of another one."""
+    """Return the notes about a device that is a volume of a pool of this host; empty for any other
+    device.
+    """
     try:
         volume = block_volumes.at(source, path)
     except libvirt.libvirtError:
@@ -182,7 +186,9 @@ def _from_here(disk: Mapping[str, Any], server: str) -> str:
 
 
 def _placed(source: Any, disk: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a disk is: dict kind (file, block or network), path, volume (pool and name, or None)."""
+    """Return the place of a disk: dict kind (file, block or network), path, volume (pool and name,
+    or None).
+    """
     path = disk["source"]
     if disk["type"] in ("file", "block"):
         return {"kind": "block" if _is_device(path) else disk["type"], "path": path, "volume": None}
@@ -205,7 +211,7 @@ def _placed(source: Any, disk: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_device(path: str) -> bool:
-    """Whether what is there is a block device, which libvirt takes as a file too."""
+    """Return True if the path is a block device, which libvirt also accepts as a file."""
     try:
         status = look(path).status
     except (OSError, access.Unresponsive):
@@ -214,7 +220,7 @@ def _is_device(path: str) -> bool:
 
 
 def _inode(path: str) -> list[int] | None:
-    """What a file is, as JSON has it; None where it cannot be told."""
+    """Return the identity of a file as a JSON list; None if it cannot be read."""
     try:
         inode = look(path).inode if os.path.isabs(path) else None
     except (OSError, access.Unresponsive):
@@ -241,7 +247,9 @@ def _allocated(path: str) -> int:
 
 
 def _to_copy(entry: Mapping[str, Any]) -> int:
-    """Bytes of a file that is copied; its copy has what is in the images behind it, too. Of a device all is copied."""
+    """Return the bytes to copy of a file, with the images behind it, which go into the copy too. Of
+    a device all is copied.
+    """
     if entry.get("block_pool"):
         return int(entry["capacity"])
     found = sum(map(_allocated, (entry["path"], *entry["backing"])))
@@ -298,7 +306,7 @@ class Storage:
         return "shared" if writable else "none"
 
     def copied_mib(self) -> int:
-        """How much of the copied files, and of the images behind them, is allocated here, in MiB."""
+        """Return the allocated size of the copied files and of the images behind them, in MiB."""
         return sum(_to_copy(entry) for entry in self.copied()) >> 20
 
     def copied_disks(self) -> dict[str, int]:
@@ -351,7 +359,7 @@ class Storage:
         return reason
 
     def _backing_reason(self, entry: dict[str, Any]) -> str | None:
-        """Why what is behind a disk is not the same at the destination."""
+        """Return the reason why an image behind a disk is not the same at the destination."""
         for behind in entry["backing"]:
             reason = self._behind_reason(behind, entry["path"])
             if reason:
@@ -399,7 +407,9 @@ class Storage:
         return self._needed_reason(entry) or self._way_to_copy(entry)
 
     def _left_out(self, entry: Mapping[str, Any], live: bool) -> str | None:
-        """What is in an image and would not be in its copy."""
+        """Return the parts of an image that would be missing in its copy, in words; None if nothing
+        is lost.
+        """
         if entry["kind"] not in ("disk", "media"):
             return None
         filled = not live or entry["kind"] == "media" or entry.get("next_start")
@@ -413,7 +423,9 @@ class Storage:
         return f"its disk {entry['path']} {'; it '.join(lost)}{cold if not contents.left_out(info, contents.WHOLE) else ''}"
 
     def _shared_here(self, path: str) -> str | None:
-        """What shared storage a file is on, in words; None when it is on none as far as is known."""
+        """Return the shared storage that a file is on, in words; None if no shared storage is
+        known.
+        """
         try:
             real = access.call(os.path.realpath, path)
             mount = mount_of(real, access.call(read_mounts, real))
@@ -432,7 +444,8 @@ class Storage:
             return None
         try:
             found = look(entry["path"])
-            # What other hosts need by that path may be a file of their own; it stays here after the move in any case.
+            # Another host may have a different file at that path, and the file there stays after
+            # the move in any case.
             needs = Needs(self.source, self.move["uuid"])
             needs.look_around([os.path.dirname(found.real)])
         except (OSError, access.Unresponsive) as exc:
@@ -457,7 +470,8 @@ class Storage:
             if why:
                 what = "volume" if entry.get("block_pool") else "file"
                 return f"a {what} {path} is on {self.where} already, and {why}: look at it and move it away"
-            # It is emptied and made again; taken over into the record so that nobody forgets it.
+            # The move empties the file and makes it again; the record has it, so that it is not
+            # forgotten.
             entry["made"] = "leftover"
             entry["key_there"] = there.get("key")
         entry["mode"] = "copied"
@@ -480,7 +494,8 @@ class Storage:
             if size:
                 folder = os.path.dirname(entry["path"])
                 need[folder] = need.get(folder, 0) + size[1]
-        # All are read twice: what is written to one file system meanwhile changes the numbers of all its folders.
+        # All folders are read twice: a write to a file system between the reads changes the numbers
+        # of all its folders.
         reads = [
             {folder: room for folder in need if (room := self._room_of(folder)) is not None} for _read in range(2 if len(need) > 1 else 1)
         ]
@@ -495,7 +510,9 @@ class Storage:
         return reasons
 
     def _room_of(self, folder: str) -> tuple[int, int] | None:
-        """Return the room of a folder there; one that the copy makes has that of the nearest folder above it."""
+        """Return the room of a folder at the destination; for a folder that the copy will make, the
+        room of the nearest folder above it.
+        """
         room = Folder(self.destination, folder).room()
         while room is None and folder != "/":
             folder = os.path.dirname(folder)
@@ -506,7 +523,7 @@ class Storage:
         need: dict[str, int] = {}
         for entry in self.copied():
             if entry.get("block_pool"):
-                # One that an earlier attempt has left is removed first.
+                # A volume that an earlier attempt has left is removed first.
                 taken = 0 if entry["made"] == "leftover" else entry["capacity"]
                 need[entry["block_pool"][0]] = need.get(entry["block_pool"][0], 0) + taken
         reasons = []
@@ -517,7 +534,9 @@ class Storage:
         return reasons
 
     def _place_there(self, entry: Mapping[str, Any]) -> tuple[Any, str]:
-        """Where a file or a volume is copied to: a Folder or Volumes of the destination, and its name there."""
+        """Return the place for the copy of a file or volume: a Folder or Volumes of the
+        destination, and the name there.
+        """
         if entry.get("block_pool"):
             return block_volumes.Volumes(self.destination, entry["block_pool"][0], self.where), entry["block_pool"][1]
         return Folder(self.destination, os.path.dirname(entry["path"])), os.path.basename(entry["path"])
@@ -557,7 +576,7 @@ class Storage:
                 folder.create(name, entry["capacity"], entry["format"])
         except LibvirtProblem as exc:
             if exc.code == libvirt.VIR_ERR_STORAGE_VOL_EXIST or _is_there(folder, name):
-                # Somebody else has just made it, or nobody knows who has.
+                # Another process has just made it, or its maker is not known.
                 entry["made"] = "no"
             raise
 
@@ -608,7 +627,7 @@ class Storage:
             raise LibvirtProblem(
                 f"the copy of {entry['path']} on {self.where} has {there and there['physical']} bytes rather than {length}"
             )
-        # What libvirt reads of a raw image is what its guest has written into it, which may look like another format.
+        # libvirt reads the guest's own data in a raw image, and they may look like another format.
         if entry["kind"] == "disk" and entry["format"] != "raw" and there["capacity"] != entry["capacity"]:
             raise LibvirtProblem(
                 f"the copy of {entry['path']} on {self.where} is a disk of {there['capacity']} bytes rather than {entry['capacity']}"
@@ -713,8 +732,9 @@ class Storage:
 def _by_file_system(rooms: Mapping[str, Sequence[tuple[int, int]]], known: Mapping[str, str]) -> list[list[str]]:
     """Return folders in groups that are on one file system.
 
-    :param rooms: dict folder -> bytes that are free and bytes in all, in each read. Where it is not known which file system a folder is on, two of equal
-        size are on one if the free bytes of one had the same value as those of the other between the first and the last read.
+    :param rooms: dict folder -> bytes that are free and bytes in all, in each read. Two folders on
+        unknown file systems of equal size count as on one file system if the free bytes of one had
+        the same value as those of the other between the first and the last read.
     :param known: dict folder -> a text for its file system; it stands for the folders in it too.
     """
     groups: list[tuple[str | None, Sequence[tuple[int, int]], list[str]]] = []
@@ -744,7 +764,9 @@ def users(conn: Any, path: str) -> list[str]:
 
 
 def _mentions(conn: Any, domain: Any, path: str) -> bool:
-    """Whether a domain mentions a file; one that cannot be read may."""
+    """Return True if a domain mentions a file, or if the domain cannot be read and so may mention
+    it.
+    """
     mentions = Mentions()
     try:
         for text in texts_of(domain):

@@ -4,10 +4,10 @@
 
 """One move of one instance, from the checks to the verification.
 
-Private to the collection. Runs in a process of its own (see ``_detach``). libvirt is asked at every turn
-where the instance is; the record only adds what libvirt cannot know. The source is the truth until the
-instance was seen at the destination and gone from the source, and nothing is ever "repaired" that two
-hosts disagree on.
+Private to the collection. A worker runs in a process of its own (see ``_detach``). At every step it
+reads the place of the instance from libvirt; the record only adds facts that libvirt cannot know.
+The source is the truth until the instance was seen at the destination and gone from the source, and
+nothing is ever "repaired" that two hosts disagree on.
 """
 
 from __future__ import annotations
@@ -45,16 +45,17 @@ from .watch import Watch
 #: Seconds to wait for two hosts to agree before their disagreement is reported.
 SETTLE = 20
 
-#: The same before anything was begun: then they only have to finish what somebody else began.
+#: Seconds to wait before the move has begun: the two hosts then only have to finish the work of
+#: another process.
 SETTLE_BEFORE = 5
 
 #: Seconds to try to reach a libvirt again that was lost in the middle.
 RECONNECT = 60
 
-#: Seconds for which the source's own libvirt is tried again before something is decided: it may just be restarting.
+#: Seconds to try the source's own libvirt again before a decision: libvirt may just be restarting.
 RESTART = 10
 
-#: What a worker takes over of the record of one that died.
+#: Fields that a worker takes over from the record of a worker that died.
 INHERITED = (
     "files",
     "probes",
@@ -84,18 +85,19 @@ RESUME_PAUSE = 5
 
 POLL = 0.5
 
-#: The same while it waits for its turn: what it waits for may be over in a second.
+#: Seconds between two looks of a worker that waits for its turn: the move ahead of it may end
+#: within a second.
 POLL_TURN = 0.05
 
-#: How many for each that may move are checked already, as many at a time as may move. Checks take time and processors from
-#: those that move.
+#: Number of checked moves for each move that may run; as many are checked at a time as may run.
+#: Checks take time and processors from the running moves.
 READY = 2
 
-#: Seconds of waiting after which what was checked before may not be true any more; nobody waits longer to be checked.
+#: Seconds of waiting after which a check may be out of date; no move waits longer for its check.
 CHECKED = 30
 
 
-#: What is to be said of a migration that failed after its time was over.
+#: The text about a migration that failed after its time limit, by the action at the limit.
 AFTERWARDS = {
     "abort": " and was aborted: allow more time, bandwidth or downtime, or set auto_converge or another on_timeout",
     "post_copy": ", and switching it over to post-copy did not end it in as much time again",
@@ -116,7 +118,8 @@ ADVICE = (
 )
 
 
-#: Codes of errors that a missing set-up of a host has: it has none of its own.
+#: Codes of the errors that libvirt reports when the set-up of a host is missing: there is no
+#: special code for it.
 _OF_SETUP = (
     (libvirt.VIR_ERR_INTERNAL_ERROR, libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_OPERATION_UNSUPPORTED, libvirt.VIR_ERR_SYSTEM_ERROR)
     if libvirt
@@ -125,7 +128,7 @@ _OF_SETUP = (
 
 
 class Aborted(LibvirtProblem):
-    """Somebody wants the move aborted, and nothing was begun that would have to be stopped."""
+    """An abort on request, before the move has begun anything that would have to be stopped."""
 
 
 class Refused(Exception):
@@ -206,7 +209,7 @@ class Worker:
         self.record.update(source_state=None, destination_state=None)
         source = None
         try:
-            # A new connection: this one may be what is broken.
+            # A new connection, because the present one may be broken.
             source = self._open_source(keepalive=False)
             here = state.look(source, self.uuid)
         except (LibvirtProblem, libvirt.libvirtError):
@@ -255,7 +258,9 @@ class Worker:
         self.save(status=status, message=message, finished_at=time.time(), **changes)
 
     def _connect(self, shared: bool = False) -> None:
-        """:param shared: whether the destination's may share its login with that of other moves."""
+        """:param shared: True if the connection to the destination may share its login with other
+        moves.
+        """
         self.source = self._open_source(keepalive=True)
         folder = self.records.folder if shared else None
         self.destination = binding.opened_again(self.move["destination_uri"], lambda: way_there.open_connection(self.move, folder))
@@ -323,29 +328,32 @@ class Worker:
         self._conclude(verdict)
 
     def _was_cancelled(self, previous: Mapping[str, Any]) -> bool:
-        """Whether this very migration of the store was aborted: it is not begun anew, the next one is."""
+        """Return True if this migration of the store was aborted: it does not begin again, but the
+        next migration does.
+        """
         return previous["status"] == "cancelled" and self.move.get("migration") is not None and self._was_of_this_migration(previous)
 
     def _was_of_this_migration(self, previous: Mapping[str, Any]) -> bool:
         return previous["move"].get("migration") == self.move.get("migration")
 
     def _is_new(self) -> bool:
-        """Whether no run can have begun it: then there is nothing under way or over to look for."""
+        """Return True if no run can have begun the move: then no earlier work has to be found."""
         return self.previous is None or (self.previous["status"] in SETTLED and not self._was_of_this_migration(self.previous))
 
     def _never_began(self) -> bool:
-        """Whether neither this worker nor one before it did more for the move than to check it and to wait."""
+        """Return True if this worker and the workers before it only checked the move and waited."""
         earlier = None if self._is_new() else self.previous
         return self.record["phase"] in BEFORE and (earlier is None or earlier["phase"] in BEFORE)
 
     def _inherit(self, previous: Mapping[str, Any]) -> None:
         """Take what an earlier call on the same way has noted."""
         if previous["status"] not in SETTLED:
-            # A worker before us died, or could not find out: what it has noted is ours now.
+            # An earlier worker died, or did not find the instance: this worker takes over its
+            # notes.
             for key in INHERITED:
                 self.record[key] = previous.get(key, self.record[key])
             self.record["took_over"] = True
-            # What is under way was begun with the options of then.
+            # The work under way has the options with which it was begun.
             self.options = merged(previous["move"])
             if not passthrough.names(self.devices):
                 # A discovery may have seen meanwhile that the source has them no longer.
@@ -562,7 +570,7 @@ class Worker:
             mdevs.make(self.destination, each)
 
     def _drop_there(self, storage: Storage) -> None:
-        """Remove at the destination what was made there for the domain, which did not come."""
+        """Remove the things that this move made at the destination for a domain that did not come."""
         storage.drop_copies()
         for each in mdevs.remove(self.destination, [each["uuid"] for each in passthrough.made_there(self.devices)], self.uuid):
             self.record["leftovers"].append(_mdev_left(each))
@@ -577,7 +585,7 @@ class Worker:
         storage = self.storage()
         try:
             self._drop_there(storage)
-            # Its time is not that of a copy any more.
+            # The time limit of a copy does not apply here.
             self.save(phase="preparing", copies=None)
             self._shut_down(domain)
             text = domain.XMLDesc(0)
@@ -601,7 +609,7 @@ class Worker:
         return self._settled(), error
 
     def _shut_down(self, domain: Any) -> None:
-        # Somebody may have undefined it since it was checked.
+        # Another process may have undefined it since the check.
         power.refuse_transient(domain)
         power.refuse_opposite(domain, "poweroff")
         # Written first: a run that finds the guest off must know that this move shut it down, and not its user.
@@ -651,7 +659,7 @@ class Worker:
             more, asked = flags_and_parameters(self.options, self.destination)
             flags |= more
             parameters.update(asked)
-            # What only the next start has was copied before, as libvirt does not see it.
+            # Disks of the next start only were copied before, as libvirt does not see them.
             running = [entry["target"] for entry in copied if not entry.get("next_start")]
             if running:
                 flags |= libvirt.VIR_MIGRATE_NON_SHARED_DISK
@@ -674,7 +682,8 @@ class Worker:
             raise self._explained(exc, storage, live) from exc
 
     def _definitions(self, domain: Any, flattened: Collection[str], live: bool) -> dict[str, Any]:
-        """The parameters with what is defined at the destination, empty where that is what is defined here.
+        """Return the parameters with the definitions for the destination; empty if they equal the
+        definitions here.
 
         A live guest has two definitions: as it runs, and as it starts next time. Without the second one it would come back with the CPUs of
         this host (CVE-2020-17376 of Nova).
@@ -775,7 +784,7 @@ class Worker:
             )
 
     def _may_finish(self, verdict: str) -> bool:
-        """Whether the definition left at the source is the last step of our own move."""
+        """Return True if the definition that is left at the source is the last step of this move."""
         if not self.record["took_over"] and self.record["phase"] not in ("verifying", "cleaning"):
             return False
         if verdict == state.OFF_HERE:
@@ -856,7 +865,9 @@ class Worker:
         return []
 
     def _start_there(self) -> str:
-        """Start what was shut down to be moved; the source is known to be without it. Returns what there is to say."""
+        """Start a guest that was shut down for the move; the source is known to be without it.
+        Returns what there is to say.
+        """
         try:
             power.boot(self.destination.lookupByUUIDString(self.uuid))
         except libvirt.libvirtError as exc:
@@ -864,7 +875,7 @@ class Worker:
         return f"it was not done within {self.record['limit']} s, so it was shut down, moved cold and started again"
 
     def _resume_there(self, there: Seen) -> Seen:
-        """Let go on what was paused to be moved, should libvirt not have done it."""
+        """Resume a guest that was paused for the move, if libvirt has not resumed it."""
         try:
             self.destination.lookupByUUIDString(self.uuid).resume()
         except libvirt.libvirtError:
@@ -899,7 +910,7 @@ class Worker:
 
 
 def _present(seen: Seen | None, side: str) -> Seen:
-    """What was seen of an instance that has to be there.
+    """Return the sighting of an instance that must be there.
 
     :raises LibvirtProblem: it is gone.
     """
@@ -940,7 +951,7 @@ def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any]
     reasons += _by_both(lambda each: missing_secrets(destination, each, where), text, next_start)
     files, storage_reasons = survey(source, domain, text, next_start)
     storage.record["files"] = files
-    # What is wrong with the files here is so for each destination.
+    # A fault of the files here exists for each destination.
     storage.record["at_source"] = storage_reasons
     reasons += storage_reasons
     reasons += storage.decide(live)
@@ -954,7 +965,7 @@ def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any]
 
 
 def _by_both(reasons: Callable[[str], list[str]], text: str, next_start: str | None) -> list[str]:
-    """Return the reasons in both definitions of a guest; those of its next start alone say so.
+    """Return the reasons in both definitions of a guest; a reason of its next start alone says so.
 
     :param next_start: None for a guest that has one definition.
     """
@@ -964,7 +975,9 @@ def _by_both(reasons: Callable[[str], list[str]], text: str, next_start: str | N
 
 
 def proven_safe(storage: Storage) -> bool:
-    """Whether each writable disk is copied, or was proven shared and bypasses the host's cache."""
+    """Return True if each writable disk is copied, or is proven shared and bypasses the host's
+    cache.
+    """
     return all(
         entry["mode"] == "copied" or (entry["mode"] == "shared" and entry["cache"] in ("none", "directsync"))
         for entry in storage.files
@@ -1004,7 +1017,9 @@ def _mdev_left(each: Mapping[str, str]) -> str:
 
 
 def _undefine_quietly(conn: Any, uuid: str) -> None:
-    """Undefine what is shut off, its files kept; the look that follows tells whether it is gone."""
+    """Undefine a domain that is shut off and keep its files; the next look shows if the domain is
+    gone.
+    """
     with contextlib.suppress(libvirt.libvirtError):
         domain = conn.lookupByUUIDString(uuid)
         if not domain.isActive():

@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is remembered of a move on the source hypervisor: one JSON file and one lock per instance.
+"""The record of a move on the source hypervisor: one JSON file and one lock per instance.
 
 Private to the collection. The file tells a later call what a worker that died was about to do; it is
-never believed over libvirt. What was under way before the host was started is not under way any more.
+never believed over libvirt. Work that was under way before the start of the host is not under way
+now.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 #: Statuses that a move does not leave by itself.
 ENDED = ("completed", "failed", "cancelled", "conflict", "lost")
 
-#: Those after which nothing is left to find out.
+#: Statuses after which nothing is left to find out.
 SETTLED = ("completed", "failed", "cancelled")
 
 #: The phases of a move that has not begun; one that has failed in such a phase never began.
@@ -37,7 +38,9 @@ BEFORE = ("checking", "waiting")
 
 
 def default_folder() -> str:
-    """Where records are kept: root's with the host, those of others in the user's home, which may be many hosts'."""
+    """Return the folder for records: root's is on the host itself; another user's is in the user's
+    home, which several hosts may share.
+    """
     if os.geteuid() == 0:
         return "/var/lib/drover/migrations"
     base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
@@ -46,13 +49,15 @@ def default_folder() -> str:
 
 @functools.cache
 def boot_id() -> str:
-    """What tells this start of the host from all others."""
+    """Return the identifier of this start of the host."""
     with open(BOOT_ID, encoding="ascii") as file:
         return file.read().strip()
 
 
 def uptime() -> float:
-    """Seconds since this host was started: the same for all its processes, and nobody sets that clock."""
+    """Return the seconds since the start of this host: all its processes see the same clock, and it
+    cannot be set.
+    """
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -60,7 +65,8 @@ class Records:
     """The records of moves, and a lock for each instance.
 
     A lock is a name that a socket is bound to, in Linux's abstract namespace: it is the same for all users, needs no file
-    and is free when its process has ended, however it ended. Those who name a folder of their own have locks of their own.
+    and is free when its process has ended, however it ended. A folder of one's own has locks of its
+    own.
     """
 
     def __init__(self, folder: str | None = None) -> None:
@@ -88,10 +94,11 @@ class Records:
         return record if isinstance(record, dict) and record.get("version") == VERSION else None
 
     def files_left(self, move: Mapping[str, Any], source_uri: str) -> list[dict[str, Any]]:
-        """What moves on this very way have made at the destination and may have left there: entries of files.
+        """Return the files that moves on this way have made at the destination and may have left
+        there, as entries of files.
 
-        A host that lost its power in the middle of a move knows it by this when it is back. What a move has made that was
-        completed is the instance's, and no leftover.
+        A host that lost its power in the middle of a move knows it by this when it is back. Files
+        that a completed move has made belong to the instance, and are no leftovers.
         """
         record = self._read(move["uuid"])
         if record is None or not same_move(record, move, source_uri) or record["status"] == "completed":
@@ -110,7 +117,8 @@ class Records:
         os.replace(part, path)
 
     def lock(self, uuid: str, patience: float = 0.0) -> int | None:
-        """Take the instance's lock; a descriptor to keep open, or None if somebody else has it.
+        """Take the instance's lock; return a descriptor to keep open, or None if another process
+        has the lock.
 
         ``patience`` is how many seconds to try.
         """
@@ -128,14 +136,14 @@ class Records:
                 time.sleep(0.05)
 
     def is_locked(self, uuid: str) -> bool:
-        """Whether a worker is alive for the instance, of whichever user."""
+        """Return True if a worker of any user is alive for the instance."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asks:
             try:
                 asks.connect(self._lock_name(uuid))
             except ConnectionRefusedError:
                 return False
             except OSError:
-                # Somebody is there and does not want to hear from us.
+                # The lock has a process that accepts no connection from this one.
                 return True
         return True
 
@@ -143,7 +151,7 @@ class Records:
         return f"\0drover.compute/{self._locks}/{uuid}"
 
     def ask_abort(self, uuid: str, migration: str | None) -> None:
-        """Leave word for the worker that the move is to be aborted."""
+        """Leave the request to abort the move for its worker."""
         self.prepare()
         part = f"{self._path(uuid, 'abort')}.{os.getpid()}.part"
         with open(part, "w", encoding="utf-8") as handle:
@@ -151,7 +159,9 @@ class Records:
         os.replace(part, self._path(uuid, "abort"))
 
     def abort_asked(self, uuid: str, migration: str | None) -> bool:
-        """Whether such word was left for this migration; one that was meant for an earlier one does not count."""
+        """Return True if there is a request to abort this migration; a request for an earlier
+        migration does not count.
+        """
         try:
             with open(self._path(uuid, "abort"), encoding="utf-8") as handle:
                 return handle.read() == (migration or "")
@@ -159,7 +169,7 @@ class Records:
             return False
 
     def forget_abort(self, uuid: str) -> None:
-        """The word was heeded, or came too late."""
+        """Remove a request to abort that was carried out, or came too late."""
         try:
             drop_state(self._path(uuid, "abort"))
         except OSError:
@@ -185,24 +195,25 @@ def new_record(move: Mapping[str, Any], source_uri: str) -> dict[str, Any]:
         "message": "",
         "storage": None,
         "files": [],
-        # What is wrong with them at the source, whatever the destination.
+        # Faults of the files at the source, which exist for every destination.
         "at_source": [],
         "probes": [],
         "temporary": None,
         "earlier": [],
         "took_over": False,
-        # Of those at the source and at the destination: what stays (paths; those and others with the reasons), and what was removed.
+        # The files at the source and at the destination that stay (``leftovers``: paths; ``kept``:
+        # these and others with the reasons), and the removed files.
         "leftovers": [],
         "kept": [],
         "removed": [],
         "was": None,
         "autostart": None,
-        # When its time is over, how long that is in all, and what was done then.
+        # The end of its time limit, the limit itself, and the action at its end.
         "ends": None,
         "limit": None,
         "escalated": None,
         "shut_down": False,
-        # What it copies, {memory_mib, disk_mib}, where its time is that of the copying.
+        # The copied amounts, {memory_mib, disk_mib}, if the time of the move is spent on copying.
         "copies": None,
         "percent": 0,
         "total_mib": None,
@@ -213,5 +224,5 @@ def new_record(move: Mapping[str, Any], source_uri: str) -> dict[str, Any]:
 
 
 def same_move(record: Mapping[str, Any] | None, move: Mapping[str, Any], source_uri: str) -> bool:
-    """Whether a record is of this very way, from the same source to the same destination."""
+    """Return True if a record is of this way, from the same source to the same destination."""
     return record is not None and record["source_uri"] == source_uri and record["move"]["destination_uri"] == move["destination_uri"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of a hypervisor's files somebody needs.
+"""The needs for files of a hypervisor.
 
 Private to the collection. Nothing is taken for free because it could not be read: what may be behind it is
 not known then, and that is a doubt about every file.
@@ -29,24 +29,26 @@ from .._storage.shared_storage import FOLDER_POOLS
 #: Seconds to read the headers of all images in one folder.
 FOLDER_LIMIT = 120
 
-#: Who needs a file, and how.
+#: The user of a file and the kind of use, in words.
 Need = tuple[str, str]
 
 USES = "uses it"
 
-#: Who needs a file of which no more is known than that another hypervisor does.
+#: The need for a file of which only a use by another hypervisor is known.
 ELSEWHERE: Need = ("a domain of another hypervisor", USES)
 
 #: In place of the number of a file system: of a block device by its own number.
 DEVICE = -1
 
-#: What libvirt says of what is not there, by kind.
+#: libvirt's error codes for missing objects, by kind.
 _GONE = ("VIR_ERR_NO_DOMAIN", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_STORAGE_VOL")
 
 
 @dataclass
 class Sighting:
-    """One look at a path, by way of all links: its real path, what is there, and whether the path itself is a link."""
+    """One look at a path through all links: the real path, the status of its file, and True if the
+    path itself is a link.
+    """
 
     real: str
     status: os.stat_result | None
@@ -54,9 +56,9 @@ class Sighting:
 
     @property
     def inode(self) -> tuple[int, int] | None:
-        """What is the same for all names of one file or block device; None where nothing is there."""
+        """The identity that all names of one file or block device share; None if nothing is there."""
         if self.status is not None and stat.S_ISBLK(self.status.st_mode):
-            # Each node of a device has an inode of its own.
+            # Each node of a device has a different inode.
             return (DEVICE, self.status.st_rdev)
         return None if self.status is None else (self.status.st_dev, self.status.st_ino)
 
@@ -103,7 +105,8 @@ def folder_of(pool: Any) -> str | None:
 def volume_path(conn: Any, pool: str, volume: str) -> str:
     """The path of a volume of this host.
 
-    :raises libvirt.libvirtError: it is not known: libvirt does not have the pool or the volume, and no such file is there.
+    :raises libvirt.libvirtError: it is not known: libvirt does not have the pool or the volume, and
+        no such file exists.
     """
     found = conn.storagePoolLookupByName(pool)
     try:
@@ -117,17 +120,18 @@ def volume_path(conn: Any, pool: str, volume: str) -> str:
 
 
 def is_gone(error: Exception) -> bool:
-    """Whether libvirt says that what was looked for does not exist."""
+    """Return True if libvirt says that the requested object does not exist."""
     return binding.code_of(error) in {getattr(libvirt, name) for name in _GONE}
 
 
 class Needs:
-    """What the domains of this host need, and what the images lying around are backed by.
+    """The needs of the domains of this host, and the backing files of the images in its folders.
 
     :param conn: libvirt of this host.
     :param but: the uuid of the instance whose own needs do not count.
     :param elsewhere: paths that instances of other hosts need, see elsewhere_of().
-    :param layers: real paths of images of that instance; what they are backed by does not count either.
+    :param layers: real paths of images of that instance; the images behind them do not count
+        either.
     :param missing: a disk that is not there is a doubt about every file, as it may be backed by any.
     """
 
@@ -146,13 +150,13 @@ class Needs:
         self._followed: set[tuple[str, str]] = set()
         self._doubts: list[str] = []
         self._words: list[tuple[str, str]] = []
-        # Texts that name what is no file of this host, each with who has it.
+        # Texts that name storage other than files of this host, each with its user.
         self._texts: list[tuple[str, str]] = []
         self._near: set[str] = set()
         self._scanned: set[str] = set()
         self._written: list[tuple[str, set[Any]]] = []
         self._writers: dict[Any, str] | None = None
-        # What is on the network is no file here.
+        # Storage on the network is no file here.
         for path, need in elsewhere_of(elsewhere).items():
             if os.path.isabs(path):
                 self._note(path, need, PLAIN)
@@ -250,7 +254,7 @@ class Needs:
             self.devices.setdefault(found.status.st_dev, found.real)
             if kind != OTHER:
                 self._near.add(os.path.dirname(found.real))
-            # By another folder what is behind it may be another file too.
+            # From another folder, a relative name behind the file may mean another file.
             if (os.path.dirname(path), found.real) not in self._followed:
                 self._followed.add((os.path.dirname(path), found.real))
                 left += [(behind, kind) for behind in self._behind(path, need, kind)]
@@ -281,7 +285,9 @@ class Needs:
     # -- what lies around --------------------------------------------------------------------
 
     def look_around(self, folders: Iterable[str]) -> None:
-        """Take up what images in these folders are backed by, and those in the folders of domains' disks and of pools."""
+        """Add the backing files of the images in these folders, and in the folders of domains'
+        disks and of pools.
+        """
         self.look_into([*folders, *self._near])
 
     def near(self) -> list[str]:
@@ -323,11 +329,15 @@ class Needs:
     # -- the answer --------------------------------------------------------------------------
 
     def user(self, path: str, sighting: Sighting) -> Need | None:
-        """Who needs a file for certain: who and how, a pair of texts; None when nobody is known to."""
+        """Return the certain user of a file and the kind of use, as a pair of texts; None if no
+        user is known.
+        """
         return self._real.get(sighting.real) or self._real.get(path) or (sighting.inode and self._inodes.get(sighting.inode))
 
     def by_inode(self, device: int, number: int) -> Need | None:
-        """Return who needs the file with an inode of a device of this host, and how; None when nobody is known to."""
+        """Return the user of the file with an inode of a device of this host, and the kind of use;
+        None if no user is known.
+        """
         return self._inodes.get((device, number))
 
     def writer_by_inode(self, device: int, number: int) -> str | None:
@@ -337,7 +347,8 @@ class Needs:
         return self._writers.get((device, number))
 
     def below(self, folder: str) -> dict[str, str]:
-        """What domains need in a folder, be it there or not, and who needs it in words.
+        """Return the paths in a folder that domains need, existing or not, each with its user in
+        words.
 
         :param folder: its real path.
         """
@@ -350,11 +361,12 @@ class Needs:
         return found
 
     def doubts(self) -> list[str]:
-        """What is not known of the needs of domains, in words."""
+        """Return the unknown needs of domains, in words."""
         return list(dict.fromkeys(self._doubts))
 
     def writer(self, path: str) -> str | None:
-        """The name of a domain that may write to an image, or to what that is backed by; None where none is known to.
+        """Return the name of a domain that may write to an image or to an image behind it; None if
+        no such domain is known.
 
         :raises OSError: it cannot be looked at.
         :raises Unresponsive: its file system does not answer.
@@ -374,14 +386,16 @@ class Needs:
         return None
 
     def _read_writers(self) -> dict[Any, str]:
-        """What domains may write to, as they are defined or run: dict real path, real folder with a slash at its end, or inode -> name of a domain."""
+        """Return the targets that domains may write to, as defined or as running: dict real path,
+        real folder with a slash at its end, or inode -> name of a domain.
+        """
         found: dict[Any, str] = {}
         for name, written in self._written:
             for each in written:
                 try:
                     sighting = look(each if isinstance(each, str) else volume_path(self._conn, *each))
                 except (libvirt.libvirtError, OSError, ValueError, access.Unresponsive):
-                    # What cannot be found is no image that a disk can be backed by.
+                    # A path that cannot be found is no image that can back a disk.
                     continue
                 found.setdefault(sighting.real, name)
                 if sighting.status is not None:
@@ -391,9 +405,10 @@ class Needs:
         return found
 
     def why(self, path: str, sighting: Sighting) -> str | None:
-        """Why somebody needs a file, or may need it, in words; None when nobody does for certain.
+        """Return the reason why a file is needed or may be needed, in words; None if it is certain
+        that no one needs it.
 
-        :param sighting: what look() has found there.
+        :param sighting: the result of look() for the path.
         """
         known = self.user(path, sighting)
         if known:
@@ -408,7 +423,8 @@ class Needs:
         return self._doubts[0] if self._doubts else None
 
     def why_volume(self, name: str) -> str | None:
-        """Why somebody needs a volume that is no file of this host, or may need it, in words; None when nobody does for certain.
+        """Return the reason why a volume that is no file of this host is needed or may be needed,
+        in words; None if it is certain that no one needs it.
 
         :param name: of the volume. Whatever names it counts, since hosts and pools may call one storage differently.
         """
@@ -423,7 +439,9 @@ def _folders_above(path: str) -> list[str]:
 
 
 def _references_in(folder: str) -> tuple[list[tuple[str, list[backing.Reference]]], list[tuple[str, OSError]]]:
-    """What the images in a folder name: ([(path, references)] of those that name any, [(path, error)] of those that cannot be read)."""
+    """Return the references of the images in a folder: ([(path, references)] of images with
+    references, [(path, error)] of images that cannot be read).
+    """
     named, unread = [], []
     with os.scandir(folder) as entries:
         for entry in entries:

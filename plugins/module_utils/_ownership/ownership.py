@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which files are an instance's own, and the one place that removes any.
+"""The decision which files are an instance's own, and the only code that removes them.
 
-Private to the collection. A file goes when it is proven that it is the instance's own and that nobody else
-needs it. In doubt it stays and is named.
+Private to the collection. A file is removed when it is proven that it is the instance's own and
+that no other user needs it. In doubt it stays and is named.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ from .._storage.shared_storage import FOLDER_POOLS
 from . import mdev_uuids
 from .needs import Needs, Sighting, elsewhere_of, look, volume_path
 
-#: What this collection's own files of the moment are called.
+#: Prefix of the names of this collection's own temporary files.
 TEMPORARY = ".drover-"
-#: How the names of its checkpoints begin.
+#: Prefix of the names of this collection's checkpoints.
 CHECKPOINT = "drover-"
 
 CHANGED = "another file has its name by now"
 FOREIGN = "its name does not say that it is this instance's"
 THERE_BEFORE = f"it was there before it was attached, and {FOREIGN}"
 
-#: How the alias of a disk begins whose file was there before it was attached. libvirt keeps such an alias with the domain. That a guest writes to
-#: that file does not prove that the file is the guest's.
+#: Prefix of the alias of a disk with a file that was there before the disk was attached. libvirt
+#: keeps such an alias with the domain. That a guest writes to that file does not prove that the
+#: file is the guest's.
 ATTACHED = "ua-drover-attached-"
 
 #: Of a source, see _domain_xml.
 EXISTED = "it is a source of the definition: it was there before the instance"
 
-#: A copy of which only the intention is recorded may be removed if it holds no data, that is, is this small (bytes).
+#: The size in bytes below which a copy holds no data: such a copy may be removed even if only the
+#: intention to make it is recorded.
 EMPTY = 2**20
 
 #: Seconds by which the clocks of two hosts may differ.
@@ -59,9 +61,9 @@ class Candidate:
     path: str
     #: It is the instance's by its use, a writable disk; everything else only by its name.
     by_use: bool = False
-    #: The reason to keep it even if nobody needs it.
+    #: The reason to keep the file even if no other user needs it.
     refused: str | None = None
-    #: What the file has to be (device, inode); None for whatever is there.
+    #: The required identity of the file (device, inode); None for any file.
     inode: tuple[int, int] | None = None
     #: The storage pool that it is a volume of.
     pool: str | None = None
@@ -69,14 +71,14 @@ class Candidate:
     foreign: str = FOREIGN
     #: Pool and volume, if it is no file but a volume of a pool without files.
     volume: tuple[str, str] | None = None
-    #: libvirt's key of that volume; None for whatever is there.
+    #: The required key of libvirt for that volume; None for any volume.
     key: str | None = None
 
 
 def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
     """The Candidates of a domain, each file once.
 
-    :param texts: its XML as _needs.texts_of() has it: that of its definition first.
+    :param texts: the XML of the domain from _needs.texts_of(), its definition first.
     """
     found: dict[str, Candidate] = {}
     for number, text in enumerate(texts):
@@ -134,10 +136,10 @@ class Ownership:
 
     :param conn: libvirt of this host.
     :param uuid, name: of the instance; if one of them is None, no name of a file proves anything.
-    :param elsewhere: what other hosts need or may need, see _needs.elsewhere_of().
-    :param folders: more folders in which images may be backed by the files.
+    :param elsewhere: the needs and possible needs of other hosts, see _needs.elsewhere_of().
+    :param folders: more folders with images that may be backed by the files.
     :ivar removed: the paths that were removed.
-    :ivar kept: those that stay, dicts path and reason.
+    :ivar kept: the files that stay, as dicts with path and reason.
     """
 
     def __init__(
@@ -159,9 +161,11 @@ class Ownership:
         self.kept: list[dict[str, Any]] = []
 
     def sort_out(self, locks: bool = True) -> list[str]:
-        """Find out which of the files go: their paths. The others that are there are in ``kept``.
+        """Find out which of the files go: their paths. The other files that exist are in ``kept``.
 
-        :param locks: a lock that somebody has on a file keeps it. False for an instance that runs: the lock is its own then.
+        :param locks: True to keep a file that any process has locked. False for a running instance:
+            then the lock is the instance's own. False for an instance that runs: the lock is its
+            own then.
         """
         self._own, self.kept = [], []
         self._volumes, self._needs = [], None
@@ -190,7 +194,7 @@ class Ownership:
     def remove(self, patient: bool = False) -> None:
         """Remove what sort_out() has found to be the instance's own.
 
-        :param patient: what cannot be removed is kept as well.
+        :param patient: True to keep a file that cannot be removed, without an error.
         :raises OSError: one cannot be removed; its ``filename`` says which.
         """
         pools = set()
@@ -220,11 +224,13 @@ class Ownership:
             try:
                 self._conn.storagePoolLookupByName(pool).refresh(0)
             except libvirt.libvirtError:
-                # Then libvirt shows the volume until the pool is refreshed by somebody.
+                # Then libvirt shows the volume until the next refresh of the pool.
                 pass
 
     def _needed(self, near: Sequence[str]) -> Needs:
-        """What others of this host need, also what images in these folders need; read once."""
+        """Return the needs of other users on this host, with the needs of images in these folders;
+        they are read once.
+        """
         if self._needs is None:
             self._needs = Needs(self._conn, self._uuid, self._elsewhere)
             self._needs.look_around([*self._folders, *near])
@@ -233,7 +239,7 @@ class Ownership:
     def _why_not_volume(self, path: str, volume: tuple[str, str], near: Sequence[str]) -> str | None:
         """Why a volume is not the instance's own, None when it is."""
         if path in self._needed_elsewhere:
-            # One that is off has no watcher of which Ceph would know.
+            # An instance that is off has no watcher that Ceph would know.
             return " ".join(self._needed_elsewhere[path])
         if self._uuid is None or not volumes.is_named_for(volume[1], self._uuid):
             return FOREIGN
@@ -266,7 +272,9 @@ class Ownership:
 
 
 def _look(candidate: Candidate) -> tuple[Sighting | None, str | None]:
-    """``(sighting, why it cannot be looked at)``, one of them None, or both where nothing is there."""
+    """Return ``(sighting, reason why it cannot be looked at)``; one of them is None, or both if
+    nothing is there.
+    """
     if not os.path.isabs(candidate.path):
         # Of another pool or on the network: refused already.
         return None, candidate.refused
@@ -278,7 +286,9 @@ def _look(candidate: Candidate) -> tuple[Sighting | None, str | None]:
 
 
 def is_named_for(path: str, uuid: str, name: str) -> bool:
-    """Whether a file's name says whose it is: the whole uuid, the seed that place makes, or the UEFI variables that libvirt makes."""
+    """Return True if the name of a file proves its owner: the whole uuid, the seed that place
+    makes, or the UEFI variables that libvirt makes.
+    """
     folder, base = os.path.split(path)
     # As role place spells it.
     if uuid in base or base == f"{re.sub('[^A-Za-z0-9._-]', '_', name)}-{uuid[:8]}-seed.iso":
@@ -288,7 +298,9 @@ def is_named_for(path: str, uuid: str, name: str) -> bool:
 
 
 def why_locked(path: str) -> str | None:
-    """Why a file must be left alone for a lock on it, in words; None where nobody has one."""
+    """Return the reason to leave a locked file alone, in words; None if no process has a lock on
+    it.
+    """
     try:
         found = access.call(probe.in_use, path)
     except access.Unresponsive:
@@ -301,7 +313,8 @@ def why_locked(path: str) -> str | None:
 def _remove(path: str, inode: tuple[int, int] | None) -> str | None:
     """Remove a file that was decided about; why not, or None when it is gone.
 
-    :param inode: what it was then: another file that has got its name meanwhile is another's.
+    :param inode: the identity of the file at the decision; another file that has its name by now is
+        not removed.
     """
     try:
         found = access.call(os.lstat, path)
@@ -331,7 +344,9 @@ def made(part: str, path: str) -> Candidate:
 
 
 def drop_temporary(path: str) -> None:
-    """Remove a file of the moment that this process, or one of ours that died, has made under a name that nobody else uses."""
+    """Remove a temporary file that this process, or a dead one of this collection, made under a
+    name of its own.
+    """
     _refuse_foreign(path)
     try:
         access.call(os.unlink, path)
@@ -368,7 +383,7 @@ def why_copy_stays(entry: Mapping[str, Any], there: Mapping[str, Any], users: Se
     """Why a file at the destination is not removed after a move that came to nothing; None when this move has made it.
 
     :param entry: the file in the record of the move.
-    :param there: what Folder.stat() says of the one at the destination.
+    :param there: the answer of Folder.stat() for the file at the destination.
     :param users: names of the domains there that mention it.
     """
     if users:
@@ -401,7 +416,7 @@ def _remove_volume(conn: Any, place: tuple[str, str], key: str | None = None) ->
     The storage itself refuses one that is open anywhere, or has clones.
 
     :param place: pool and volume.
-    :param key: what libvirt's key of it has to be; None for whatever is there.
+    :param key: libvirt's required key of the volume; None for any volume.
     """
     is_device, pool = False, None
     try:
@@ -427,7 +442,8 @@ def _remove_volume(conn: Any, place: tuple[str, str], key: str | None = None) ->
 
 
 def drop_image(conn: Any, pool: str, name: str) -> bool:
-    """Remove an image for clones that a build of this host had begun to fill, and that nobody was to clone yet; whether it is gone.
+    """Remove an image for clones that a build of this host had begun to fill, before any instance
+    was cloned from it; return True if it is gone.
 
     The caller has its lock. Ceph refuses if the image has a snapshot, as a whole one has.
     """
@@ -453,7 +469,7 @@ def drop_snapshot(domain: Any, name: str, record_alone: bool = False) -> None:
 def drop_checkpoint(domain: Any, name: str, record_alone: bool = False) -> None:
     """Remove a checkpoint that drover has made, with its bitmaps in the images, or libvirt's record alone.
 
-    :raises ValueError: it has the name of somebody else's.
+    :raises ValueError: the checkpoint has a name that is not drover's.
     """
     if not name.startswith(CHECKPOINT):
         raise ValueError(name)
@@ -462,7 +478,8 @@ def drop_checkpoint(domain: Any, name: str, record_alone: bool = False) -> None:
 
 
 def undefine(domain: Any, with_state: bool = False) -> None:
-    """Remove a definition, and what libvirt has saved of its memory. The files that it uses stay, that of its UEFI variables too.
+    """Remove a definition, and what libvirt has saved of its memory. The files that the domain uses
+    stay, and so does the file of its UEFI variables.
 
     :param with_state: the state of an emulated TPM goes as libvirt would have it; it is kept by uuid.
     """
@@ -470,7 +487,8 @@ def undefine(domain: Any, with_state: bool = False) -> None:
     flags = simple | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM
     if not with_state:
         flags |= getattr(libvirt, "VIR_DOMAIN_UNDEFINE_KEEP_TPM", 0)
-    # A libvirt that does not know a flag does not keep what the flag is about, or refuses by itself to lose it.
+    # A libvirt that does not know a flag does not keep the thing that the flag is about, or refuses
+    # by itself to lose it.
     for attempt in (flags, simple | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM, simple):
         try:
             domain.undefineFlags(attempt)
@@ -483,10 +501,10 @@ def undefine(domain: Any, with_state: bool = False) -> None:
 
 
 def remove_mdev(device: Any, uuid: str, active: bool) -> None:
-    """Remove a mediated device that nobody uses, and its definition.
+    """Remove a mediated device without users, and its definition.
 
     :param device: libvirt's handle of it.
-    :param active: whether it is there, and not only defined.
+    :param active: True if the device exists, False if it is only defined.
     :raises LibvirtProblem: its uuid does not prove that this collection made it.
     """
     if not mdev_uuids.is_ours(uuid):
@@ -496,6 +514,6 @@ def remove_mdev(device: Any, uuid: str, active: bool) -> None:
     try:
         device.undefine(0)
     except libvirt.libvirtError as exc:
-        # One that was not defined is gone by now.
+        # A device that was not defined is gone by now.
         if binding.code_of(exc) not in (libvirt.VIR_ERR_NO_NODE_DEVICE, libvirt.VIR_ERR_OPERATION_INVALID):
             raise
