@@ -59,7 +59,7 @@ def class_names(connection: Connection, amounts: Amounts) -> dict[int, str]:
 def by_class(amounts: Amounts, names: Mapping[int, str]) -> Resources:
     """Return the sums of amounts on all providers.
 
-    :param names: of class_names().
+    :param names: the result of class_names().
     """
     return total({key: {names[key[1]]: amount} for key, amount in sorted(amounts.items())})
 

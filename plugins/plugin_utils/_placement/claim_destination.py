@@ -203,7 +203,9 @@ class ClaimDestinations:
                 raise _Refused(refusal)
 
     def _hardware(self, uuid: str, place: Place, resources: Resources) -> tuple[dict[str, Any] | None, list[Chosen]]:
-        """Return what an instance gets of the cells and devices of a place, None where it needs none, and the allocations of the devices."""
+        """Return the cells and devices of a place that an instance gets, None if it needs none, and
+        the allocations of the devices.
+        """
         if self.room is None or uuid not in self.requests:
             return None, []
         request, node = self.requests[uuid], place.node.id
@@ -276,7 +278,7 @@ def _names(resources: Resources, places: Iterable[Place]) -> set[str]:
 def provider_ids(connection: Connection, uuids: Collection[str]) -> dict[str, int]:
     """Return the ids of providers by their uuids.
 
-    :raises DroverError: one is not in the store.
+    :raises DroverError: a provider is not in the store.
     """
     found = providers.ids(connection, uuids)
     for uuid in sorted(set(uuids) - set(found)):
@@ -291,7 +293,7 @@ def provider_ids(connection: Connection, uuids: Collection[str]) -> dict[str, in
 def class_ids(connection: Connection, names: Collection[str]) -> dict[str, int]:
     """Return the ids of resource classes by their names.
 
-    :raises DroverError: one is not in the store.
+    :raises DroverError: a class is not in the store.
     """
     found = bulk.ids_by(connection, tables.resource_classes.c.name, names, make=False)
     for name in sorted(set(names) - set(found)):

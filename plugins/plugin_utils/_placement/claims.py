@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Claims: room is allocated before anything is built, never more than there is.
 
-Each function runs inside one write transaction of the caller and is idempotent by the instance's uuid. Such
-transactions run at the same time, so each locks rows before it reads them, in one order: server groups, instances,
-consumers, inventories (see inventory.py), compute nodes, quotas. Of two runs that race for the last room exactly one gets it,
-and no two runs wait for each other.
+Each function runs inside one write transaction of the caller and is idempotent by the instance's
+uuid. Such transactions run at the same time, so each locks rows before it reads them, in one order:
+server groups, instances, consumers, inventories (see inventory.py), compute nodes, quotas. If two
+runs race for the last room, exactly one gets it, and no two runs wait for each other.
 """
 
 from __future__ import annotations
@@ -249,7 +249,8 @@ def release(connection: Connection, uuids: Collection[str], proof: certainty.Pro
 
     :param proof: nothing of them is on a hypervisor.
     :returns: the uuids of the instances that had room or a record.
-    :raises DroverError: one of them has a domain, but on a host that is off; or is moving, or an order is open for it.
+    :raises DroverError: an instance has a domain on a host that is not known to be off, is moving,
+        or has an open order.
     """
     certainty.require(proof)
     table = tables.instances
@@ -303,7 +304,7 @@ def release_unattended(connection: Connection, uuids: Collection[str], now: floa
     """Release the room of instances if their runs ended before any hypervisor had the order to
     build them.
 
-    :raises DroverError: as release().
+    :raises DroverError: see release().
     """
     release(connection, uuids, certainty.never_begun("No order to build it is open, and the run that claimed it has ended."), now)
 
@@ -313,7 +314,7 @@ def forget(connection: Connection, uuids: Collection[str], proof: certainty.Proo
     records.
 
     :param proof: their domains are removed.
-    :raises DroverError: one of them is moving, or waits for its resize to be confirmed.
+    :raises DroverError: an instance is moving, or waits for the confirmation of its resize.
     """
     rows = bulk.hold(connection, tables.instances, "uuid", uuids)
     bulk.update(connection, tables.instances, [{"id": row.id, "state": "missing"} for row in rows.values()])
@@ -431,7 +432,7 @@ def _answer(selection: ClaimRequest, node: Row | None) -> Claim:
 def require_claim(row: Row, node: Row | None, host: str) -> None:
     """Refuse to build an instance on a host without its claim there.
 
-    :param row: of the instance.
+    :param row: the row of the instance.
     :param node: its compute node.
     :raises DroverError: it has no claim, or one on another host, or is not being built.
     """

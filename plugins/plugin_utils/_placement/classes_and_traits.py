@@ -105,9 +105,10 @@ def check_stored(kind: Kind, asked: Mapping[str, str], stored: Collection[str]) 
 
 
 def assume(connection: Connection, kind: Kind, names: Iterable[Any], where: str) -> list[str]:
-    """Make the custom names of a dry run that are not there yet, as a task before it will have made them in the run itself.
+    """In a dry run, create the custom names that do not exist yet, as an earlier task will have
+    created them in the run itself.
 
-    :param connection: of a transaction that is rolled back.
+    :param connection: the connection of a transaction that is rolled back.
     :param names: a name that is no custom name is left to check_known().
     :returns: a warning for each.
     """
@@ -135,7 +136,7 @@ def ensure(connection: Connection, kind: Kind, names: Iterable[str]) -> tuple[li
 def delete(connection: Connection, kind: Kind, names: Iterable[str]) -> tuple[list[str], list[str]]:
     """Delete custom names that no provider has.
 
-    :returns: as ensure().
+    :returns: the same as ensure().
     :raises DroverError: a standard name, or one in use, with the providers that use it.
     """
     names = _custom(kind, names, "cannot be deleted")

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host like another one, and a host that is gone: for copies of the store, as no real host comes or goes in this way."""
+"""A host like another one, and a host that is gone: for copies of the store; no real host is added
+or removed in this way.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from . import allocations, provider_trees, provider_uuids, providers
 
 
 def add_like(connection: Connection, like: str, names: Sequence[str], now: float) -> None:
-    """Add hosts that have what another host has, and no instances: enabled, up, in the same aggregates and zones, with the same pools.
+    """Add hosts that have the properties of another host, and no instances: enabled, up, in the
+    same aggregates and zones, with the same pools.
 
     :param names: new ones.
     :raises UnknownHost: there is no host to be like.

@@ -59,14 +59,15 @@ class HostRoom:
         self._chosen: dict[tuple[int, str], dict[str, Any]] = {}
 
     def find(self, node: int, request: HostRequest) -> dict[str, Any]:
-        """Return what a request gets on a node, as NumaHosts.place(); nothing is taken yet.
+        """Return the cells and devices that a request gets on a node, as NumaHosts.place(); nothing
+        is taken yet.
 
         :raises DoesNotFit: the node does not have it.
         """
         return self._hosts.place(request, self._number[node])
 
     def take(self, node: int, uuid: str, placed: dict[str, Any]) -> None:
-        """Take what find() returned for a consumer; write() writes it."""
+        """Take the result of find() for a consumer; write() writes it."""
         self._hosts.consume(self._number[node], placed)
         self._chosen[node, uuid] = placed
 
@@ -102,7 +103,9 @@ def leave(connection: Connection, node: int, uuid: str) -> None:
 
 
 def hand_over(connection: Connection, node: int, giver: str, taker: str) -> None:
-    """Let a consumer have what another one has of a node; both must be there."""
+    """Give the cells and devices that a consumer has of a node to another consumer; both must
+    exist.
+    """
     numa.hand_over(connection, node, giver, taker)
     devices.hand_over(connection, node, giver, taker)
 
@@ -130,7 +133,7 @@ def numa_facts(connection: Connection, places: Mapping[str, Row], some: Collecti
     """Read the CPUs and cells that the domains of instances must define: the fact ``numa`` by uuid,
     without empty facts.
 
-    :param places, some: as of read().
+    :param places, some: see read().
     """
     uuids = places.keys() if some is None else places.keys() & set(some)
     held = numa.of_consumers(connection, uuids) if uuids else {}

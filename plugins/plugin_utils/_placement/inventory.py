@@ -84,7 +84,7 @@ class ProviderInventory:
         return capacity_rule.capacity(self.total, self.reserved, self.allocation_ratio)
 
     def refusal(self, name: str, amount: int) -> str | None:
-        """Say why an amount of class ``name`` does not fit; None when it does."""
+        """Return the reason why an amount of class ``name`` does not fit; None if it does."""
         return self.shortage(name, amount) or self.unfit(name, amount)
 
     def shortage(self, name: str, amount: int) -> str | None:
@@ -171,7 +171,7 @@ def _allocated(size: int, changes: int) -> Select:
 def allocate(connection: Connection, rows: Sequence[dict[str, int]], change: Mapping[InventoryKey, int], limited: bool = False) -> None:
     """Insert allocations, and change the use that is counted beside the inventories.
 
-    :param rows: of the table of allocations.
+    :param rows: rows for the table of allocations.
     :param limited: never more than the capacity. The caller has locked the rows and checked that; the database checks
         it once more.
     """
@@ -207,7 +207,7 @@ def insert(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     """Insert inventories, with the sums of their existing allocations: after a heal or an import,
     or if the first host of a pool did not know its size.
 
-    :param rows: of the table of inventories, without their use.
+    :param rows: rows for the table of inventories, without their use.
     """
     table = tables.allocations
     query = sa.select(table.c.provider_id, table.c.class_id, sa.func.sum(table.c.used).label("used")).group_by(

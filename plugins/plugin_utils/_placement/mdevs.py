@@ -35,7 +35,7 @@ def claim(connection: Connection, wanted: Mapping[str, Mapping[int, Mapping[str,
 
     A consumer that has some of them already gets the rest only.
 
-    :param wanted: {uuid of a consumer, which must be there: {id of a provider: {resource class: amount}}}.
+    :param wanted: {uuid of an existing consumer: {id of a provider: {resource class: amount}}}.
     :returns: {uuid: its mediated devices, by parent}; consumers without one are left out.
     """
     makers = _makers(connection, {provider for places in wanted.values() for provider in places})

@@ -45,7 +45,7 @@ class ProviderDescription(TypedDict):
 def listing(
     connection: Connection, name: str | None = None, uuid: str | None = None, in_tree: str | None = None, group: Group | None = None
 ) -> list[ProviderDescription]:
-    """List those providers that meet all conditions, sorted by name.
+    """List the providers that meet all conditions, sorted by name.
 
     :param in_tree: the uuid of any provider of a tree.
     :param group: traits, aggregates and room.

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The trees of providers (N10.1), and which providers a compute node takes an amount from (N10.4).
 
-The order is fixed: the node's own provider, those below it by id, sharing providers by id. Each class may
-come from another provider.
+The order is fixed: the node's own provider, the providers below it by id, sharing providers by id.
+Each class may be from another provider.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def read(connection: Connection, nodes: Collection[Row]) -> dict[int, Supply]:
 def tree(connection: Connection, uuid: str) -> set[int]:
     """Return the ids of a node's own providers.
 
-    :param uuid: of the node.
+    :param uuid: the uuid of the node.
     """
     table = tables.resource_providers
     mine = sa.select(table.c.id).where(table.c.uuid == uuid).scalar_subquery()
@@ -154,13 +154,14 @@ def trees(connection: Connection, root_ids: Iterable[int]) -> dict[int, set[int]
 def remove(connection: Connection, ids: Collection[int]) -> None:
     """Remove providers that are below roots and have no allocations, in any order."""
     table = tables.resource_providers
-    # Made roots first: a provider cannot go while it is the parent of another one.
+    # The providers become roots first: a provider cannot be removed while it is the parent of
+    # another one.
     bulk.update(connection, table, [{"id": key, "parent_id": None, "root_id": None} for key in sorted(ids)])
     providers.remove(connection, ids)
 
 
 def roots(connection: Connection, provider_ids: Iterable[int]) -> dict[int, set[int]]:
-    """Return the roots of those providers that are below one: {id: set of the root's id}."""
+    """Return the roots of the providers that are below one: {id: set of the root's id}."""
     table = tables.resource_providers
     query = sa.select(table.c.id, table.c.root_id).where(table.c.root_id.is_not(None))
     return {row.id: {row.root_id} for row in bulk.among(connection, query, table.c.id, provider_ids) if row.root_id != row.id}

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The uuids of the providers that discovery creates below the providers of compute nodes. Nothing
-is read and nothing is written.
+"""The uuids of the providers that discovery creates below the providers of compute nodes. This
+module reads and writes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 from .._numa.device_providers import is_reported, key_of
 
-# Of our own, so that no uuid made from the same text elsewhere is taken for one of these.
+# The namespace belongs to this collection, so no uuid from the same text elsewhere is taken for one
+# of these.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/nested-providers")
 
 

@@ -22,7 +22,7 @@ DISCOVERED_CLASSES = frozenset(resource_classes.DISCOVERED)
 
 
 def ensure(connection: Connection, names: Mapping[str, str]) -> dict[str, int]:
-    """Make those root providers that do not exist.
+    """Create the root providers that do not exist.
 
     :param names: {uuid: name}.
     :returns: {uuid: id}.
@@ -45,7 +45,7 @@ def ensure(connection: Connection, names: Mapping[str, str]) -> dict[str, int]:
 
 
 def ids(connection: Connection, uuids: Iterable[str]) -> dict[str, int]:
-    """Return the ids of those providers that exist, by their uuids."""
+    """Return the ids of the providers that exist, by their uuids."""
     return bulk.ids_by(connection, tables.resource_providers.c.uuid, uuids, make=False)
 
 
@@ -83,7 +83,8 @@ def is_discovered(trait: str, reported: Collection[str] | None) -> bool:
 def set_inventories(
     connection: Connection, wanted: Mapping[int, Mapping[str, InventoryFields]], owned: Collection[str] | None = None
 ) -> set[int]:
-    """Replace the inventories of providers, and write only what differs. An inventory in use stays.
+    """Replace the inventories of providers, and write only the differences. An inventory in use
+    stays.
 
     :param wanted: {provider id: {class: inventory}}.
     :param owned: the only classes of inventories that are removed if they are not wanted; None for
@@ -147,7 +148,7 @@ def set_traits(connection: Connection, wanted: Mapping[int, Collection[str]], ow
     """Replace the traits of providers.
 
     :param wanted: {provider id: traits}.
-    :param owned: tells whether a trait may be removed from a provider; None for all.
+    :param owned: returns True if a trait may be removed from a provider; None for all.
     :returns: the ids of the changed providers; their generations are one more.
     """
     column = tables.provider_traits.c.trait_id
@@ -195,7 +196,7 @@ def grouped(rows: Iterable[Sequence[Any]]) -> dict[Any, set[Any]]:
 def set_links(connection: Connection, column: sa.Column[int], wanted: Mapping[int, set[int]], current: Mapping[int, set[int]]) -> set[int]:
     """Replace the links of providers.
 
-    :param column: of a table of pairs with provider_id.
+    :param column: a column of a table of pairs with provider_id.
     :param wanted: {provider id: values of the column}.
     :param current: the result of links().
     :returns: the ids of the changed providers; their generations are one more.
@@ -220,7 +221,7 @@ def set_links(connection: Connection, column: sa.Column[int], wanted: Mapping[in
 def _keep(
     connection: Connection, wanted: Mapping[int, set[int]], current: Mapping[int, set[int]], owned: Callable[[int, str], bool]
 ) -> None:
-    """Add to the wanted traits those current ones (all by id) that may not be removed."""
+    """Add to the wanted traits the current ones (all by id) that may not be removed."""
     surplus = {provider: current[provider] - want for provider, want in wanted.items() if provider in current}
     known = tables.traits
     query = sa.select(known.c.id, known.c.name)

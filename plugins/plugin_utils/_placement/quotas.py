@@ -107,7 +107,7 @@ def _advice(refused: Sequence[tuple[str, str, int, int, int, int]]) -> str:
 
 
 def of_selections(selections: Sequence[ClaimRequest]) -> dict[str, Counter[str]]:
-    """Return what new instances claim, as refuse() takes it."""
+    """Return the claims of new instances, as refuse() takes them."""
     wanted: dict[str, Counter[str]] = {}
     for each in selections:
         project = each.get("project")
@@ -147,7 +147,9 @@ def read(connection: Connection, projects: Collection[str] | None = None) -> dic
 
 
 def _count_moves(connection: Connection, found: Mapping[str, Use], mine: sa.ColumnElement[bool]) -> None:
-    """Add what resizes hold beside the instances, and take off what evacuated hosts still hold under them."""
+    """Add the amounts that resizes hold beside the instances, and subtract the amounts that
+    evacuated hosts still hold under them.
+    """
     migrations, instances = tables.migrations, tables.instances
     query = (
         sa.select(migrations.c.uuid, migrations.c.instance_uuid, migrations.c.type, migrations.c.details, instances.c.project)
@@ -191,9 +193,10 @@ def _keys(migration: Row, which: str) -> set[tuple[str, str]]:
 
 
 def grows_or_shrinks(details: Mapping[str, Mapping[str, Allocations]] | None) -> bool:
-    """Return whether a resize changes what its instance holds. A cold migration is a resize that does not.
+    """Return True if a resize changes the allocations of its instance. A cold migration is a resize
+    that does not.
 
-    :param details: of the migration.
+    :param details: the details of the migration.
     """
     return allocations.total(_holds(details, "old")) != allocations.total(_holds(details, "new"))
 
@@ -203,7 +206,7 @@ def refuse_resize(connection: Connection, project: str, details: Mapping[str, Ma
 
     So a project beyond its limit can make its instances smaller.
 
-    :param details: of the migration.
+    :param details: the details of the migration.
     """
     old, new = (allocations.total(_holds(details, which)) for which in ("old", "new"))
     if any(amount > old.get(name, 0) for name, amount in new.items()):

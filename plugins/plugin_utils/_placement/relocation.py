@@ -20,7 +20,7 @@ from .claim_destination import ClaimDestinations, Place
 def relocate(connection: Connection, moves: Sequence[Move], requests: Mapping[str, HostRequest], now: float) -> None:
     """Move the allocations, cells and devices of instances to other compute nodes.
 
-    :param moves: of a plan.
+    :param moves: the moves of a plan.
     :param requests: {uuid: needs of cells and devices of a node}, without instances that have no
         such needs.
     :raises DroverError: there is no room, which cannot happen with a plan.

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Allocations as a caller wants them (N10.5): of many consumers at once, or together with inventories.
 
-All or nothing, within the capacity. Nothing is chosen here.
+All or nothing, within the capacity. This module chooses nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from . import inventory as placement_inventory
 from .claim_destination import class_ids
 from .inventory import Amounts, InventoryFields, fields_of
 
-#: Consumers as people give them: {uuid: {allocations {provider name or uuid: {class: amount}}, and maybe project, user,
-#: type, consumer_generation (None: it has to be new)}}.
+#: Consumers in the form that people write: {uuid: {allocations {provider name or uuid: {class:
+#: amount}}, and maybe project, user, type, consumer_generation (None: it must be new)}}.
 Consumers = Mapping[str, Mapping[str, Any]]
 
 
@@ -79,7 +79,8 @@ def reshape(connection: Connection, inventories: Mapping[str, Mapping[str, Any]]
 
     :param inventories: {provider name or uuid: {generation, inventories as inventory.complete() takes them}}.
     :returns: providers [{name, generation}], consumers as replace() returns them, changed.
-    :raises DroverError: as replace(); a provider's generation is another one; an inventory that is gone is in use.
+    :raises DroverError: see replace(); also if a provider has another generation, or if a removed
+        inventory is in use.
     """
     ids = _providers(connection, inventories)
     table = tables.resource_providers

@@ -23,7 +23,7 @@ from .inventory import InventoryFields, fields_of
 from .provider_info import ProviderDescription
 
 MAX_NAME = 200
-#: Standard traits of what a hypervisor can do, which only discovery knows.
+#: The prefixes of standard traits for abilities of a hypervisor; only discovery knows them.
 _DISCOVERED_PREFIXES = ("COMPUTE_", "HW_CPU_")
 
 
@@ -39,7 +39,7 @@ def ensure(
 ) -> tuple[ProviderDescription | None, ProviderDescription, list[str]]:
     """Create a provider or change it; a value of None keeps the stored one.
 
-    :param name: of the provider; with the uuid of a provider its new name.
+    :param name: the name of the provider; with the uuid of a provider its new name.
     :param parent: the name or uuid of another provider; an empty text makes it a root.
     :param inventories: all of them, as inventory.complete() takes them; likewise for traits and
         aggregates (uuids).
@@ -114,7 +114,7 @@ def delete(
 
 
 def owned_by_discovery(node: Row, traits: Iterable[str]) -> set[str]:
-    """Return those traits of a compute node's provider that discovery owns, and writes again."""
+    """Return the traits of a compute node's provider that discovery owns and writes again."""
     reported = (node.facts or {}).get("traits")
     return {trait for trait in traits if providers.is_discovered(trait, reported)}
 

@@ -25,7 +25,7 @@ def ensure(
 
     :param max_moving: the most members that move at the same time, which may change; None leaves it as it is, 0 is no limit.
     :returns: its row, and whether it was made or changed.
-    :raises DroverError: it exists with another policy, or the limit goes with another policy.
+    :raises DroverError: it exists with another policy, or the limit belongs to another policy.
     """
     if max_server_per_host is not None and policy != ANTI_AFFINITY:
         raise DroverError(
@@ -152,7 +152,7 @@ def members(connection: Connection, group: Row) -> dict[str, set[str]]:
         .join(nodes, nodes.c.id == migrations.c.destination_node_id)
         .where(migrations.c.status.in_(tables.OPEN_MIGRATION))
     )
-    # A resize that waits to be confirmed may still go back.
+    # A resize that waits for its confirmation may still be reverted.
     back = (
         sa.select(migrations.c.instance_uuid, nodes.c.host)
         .join(nodes, nodes.c.id == migrations.c.source_node_id)
@@ -167,11 +167,11 @@ def members(connection: Connection, group: Row) -> dict[str, set[str]]:
 
 
 def refusal(group: Row, where: Mapping[str, set[str]], uuid: str, host: str, leaving: str | None = None) -> str | None:
-    """Say why the group's policy keeps an instance off a host; None when it does not.
+    """Return the reason why the group's policy keeps an instance off a host; None if it does not.
 
-    As in Nova a group knows hosts: members on two compute nodes of one host are on one host.
+    As in Nova, a group knows hosts: members on two compute nodes of one host are on one host.
 
-    :param where: as members() returns it.
+    :param where: the result of members().
     :param leaving: the host that the instance leaves. The first member of an affinity group may leave the others there,
         as a drain moves them all to one host, one after the other.
     """

@@ -19,7 +19,7 @@ from .._store.sql import Connection, Row, sa
 from . import allocations, inventory, providers
 
 PREFIXES = ("pool/", "ip/")
-#: Of the name of a provider that an operator makes.
+#: The most characters of the name of a provider that an operator creates.
 LONGEST_NAME = 200
 
 

@@ -26,7 +26,7 @@ KEPT = 100_000
 PRUNED_EVERY = 1000
 #: The option of connections that has the run.
 RUN = "drover_run"
-#: Of a text, at most.
+#: The most characters of a text.
 LONGEST = 1000
 # The user and password of an address, and passwords among its options.
 _LOGIN = re.compile(r"(?<=://)[^/\s@]*(?:@[^/\s@]*)*@")
@@ -46,7 +46,7 @@ def note(
     :param kind: one of KINDS.
     :param message: for people, without the names of instance and host.
     :param instance: (uuid or None, name).
-    :param destination: of a move.
+    :param destination: the destination of a move.
     """
     note_all(connection, [{"kind": kind, "message": message, "instance": instance, "host": host, "destination": destination}])
 

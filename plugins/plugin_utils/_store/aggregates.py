@@ -48,7 +48,7 @@ def listing(connection: Connection) -> list[HostAggregate]:
         for row in connection.execute(sa.select(table).order_by(table.c.name))
     }
     if found:
-        # One text per aggregate rather than a row per member.
+        # There is one text per aggregate rather than a row per member.
         joined = sa.func.aggregate_strings(members.c.host, column_reader.SEPARATOR)
         query = sa.select(members.c.aggregate_id, joined).group_by(members.c.aggregate_id)
         for aggregate, names in column_reader.rows(connection, query):
@@ -97,7 +97,7 @@ def ensure(
 def delete(connection: Connection, name: str) -> bool:
     """Delete an aggregate without hosts.
 
-    :returns: whether it existed.
+    :returns: True if it existed.
     :raises DroverError: it has hosts.
     """
     table = tables.aggregates

@@ -22,7 +22,9 @@ NAMED_VALUES = 1000
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """Do without the cyclic garbage collector while many objects are made that stay; it would look at all of them again and again."""
+    """Pause the cyclic garbage collector while many lasting objects are created; it would inspect
+    all of them again and again.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -138,7 +140,7 @@ def add_both(
     """
     (table, rows), (other, others) = first, second
     if connection.dialect.name == "postgresql" and len(rows) == len(others) == 1:
-        # One round trip less, for nearly every claim.
+        # This saves a round trip for nearly every claim.
         values = {
             f"{number}_{key}": json.dumps(each) if isinstance(each, (dict, list)) else each
             for number, row in enumerate((rows[0], others[0]))
@@ -196,7 +198,7 @@ def delete(connection: Connection, table: sa.Table, column: sa.Column[Any], valu
 def ids_by(connection: Connection, column: sa.Column[str], values: Iterable[str], make: bool = True) -> dict[str, int]:
     """Find the ids of values of a unique column, such as the names of resource classes.
 
-    :param make: whether to add new values, in a table without other columns that need a value.
+    :param make: True to add new values, in a table without other columns that need a value.
     :returns: {value: id}, without values that are not in the store.
     """
     table, wanted = column.table, set(values)

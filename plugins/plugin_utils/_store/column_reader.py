@@ -38,8 +38,8 @@ def uncollected() -> Iterator[None]:
 def select(sqlite: bool, *columns: sa.ColumnElement[Any]) -> Select:
     """Make a select of one row with one text per column, which joins all values of that column.
 
-    The database goes through the rows once, so that all columns are in the same order. SQLite needs no
-    cast of a number to a text.
+    The database reads the rows once, so all columns are in the same order. SQLite needs no cast of
+    a number to a text.
     """
 
     def text(column: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:

@@ -213,7 +213,7 @@ def unseen_arrivals(connection: Connection, now: float) -> list[str]:
     return sorted(connection.scalars(query), key=natural)
 
 
-#: The facts of a node that tell which machine it is.
+#: The facts of a node that identify its machine.
 IDENTITY = ("host_uuid", "system_uuid", "firmware_uuid", "machine_id")
 
 

@@ -141,9 +141,11 @@ def come_back(connection: Connection) -> None:
 
 
 def notice(connection: Connection, now: float) -> None:
-    """Record that the store was brought back, if it was, before hosts are recorded at the same time. Not in check mode.
+    """Record that the store was brought back, if it was, before hosts are recorded at the same
+    time. Do not call it in check mode.
 
-    Else each later look would find a store that was brought back just now, and no host that was read since.
+    Without the record, each later look would find a store that was just brought back, and no host
+    that was read since.
     """
     row = connection.execute(sa.select(tables.continuity)).one_or_none()
     if row is not None and _came_back(connection, row):
@@ -153,7 +155,8 @@ def notice(connection: Connection, now: float) -> None:
 
 
 def note_all_read(connection: Connection, inventory: Collection[str]) -> None:
-    """Record that every host has been read since the store was made or brought back, if so: from then on, others are new hosts. Not in check mode.
+    """Record that every host has been read since the store was made or brought back, if so: from
+    then on, others are new hosts. Do not call it in check mode.
 
     :param inventory: the hosts of the inventory.
     """
@@ -168,8 +171,8 @@ def note_all_read(connection: Connection, inventory: Collection[str]) -> None:
 
 
 def forgotten(connection: Connection, instances: Mapping[str, int]) -> list[str]:
-    """Return warnings about what people have changed in an earlier store, which this one does not have. Call it after notice(), and before hosts
-    are recorded.
+    """Return warnings about changes by people in an earlier store, which this store does not have.
+    Call it after notice(), and before hosts are recorded.
 
     :param instances: the number of instances of each host that will be recorded.
     :returns: sentences, the same for each host: once for a store that was brought back, until all are read; and for the first look of a new
@@ -291,7 +294,9 @@ def _unheard_of(connection: Connection, inventory: Collection[str]) -> set[str]:
 
 
 def _unread(connection: Connection, born: float, running: bool = True) -> list[str]:
-    """Return the hosts that were not read since. running: only those where something may run."""
+    """Return the hosts that were not read since. running: True for only the hosts that may have a
+    running instance.
+    """
     table, off = tables.services, power.off_since(connection) if running else {}
     query = (
         sa.select(table.c.host, table.c.last_seen_up)

@@ -137,7 +137,8 @@ def unbuilt(connection: Connection, purpose: str) -> list[dict[str, Any]]:
 def kept(explanation: Any) -> dict[str, Any] | None:
     """Reduce a scheduler's explanation to the part that is kept, in the same shape.
 
-    :param explanation: of a selection or of NoValidHost; a playbook may have changed it.
+    :param explanation: the explanation of a selection or of NoValidHost; a playbook may have
+        changed it.
     :returns: hosts (how many there were), filters [{name, before, after, rejected}] that rejected hosts, and
         top (the best hosts with the weighers that changed their weight); None where it is no explanation. The message
         of a refusal has the nearest misses.

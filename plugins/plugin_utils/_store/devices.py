@@ -95,7 +95,7 @@ def write_pci(connection: Connection, wanted: Rows) -> bool:
     """Replace the PCI devices of nodes: {node id: columns}. A device with a consumer is kept, as
     not reported.
 
-    :returns: whether anything changed.
+    :returns: True if a row changed.
     """
     return _write(
         connection,
@@ -115,7 +115,7 @@ def write_mdevs(connection: Connection, wanted: Rows) -> bool:
     """Replace the mediated devices of nodes: {node id: columns}. A device with a consumer is kept:
     its host may have yet to create it.
 
-    :returns: whether anything changed.
+    :returns: True if a row changed.
     """
     return _write(connection, tables.mdevs, "uuid", wanted, there_is="active")
 
@@ -125,10 +125,10 @@ def _write(
 ) -> bool:
     """Replace the rows of nodes.
 
-    :param key: the column that tells them apart.
+    :param key: the column that distinguishes the devices of a node.
     :param volatile: columns that change by themselves.
-    :param there_is: the column that tells whether a host shows a device; a device of a consumer is kept, and it tells that. None: rows
-        have no consumers.
+    :param there_is: the column that is True if the host shows a device; a device that is not shown
+        and has a consumer is kept, and its column becomes False. None: rows have no consumers.
     """
     there: dict[int, dict[str, Row]] = {}
     for row in bulk.among(connection, sa.select(table), table.c.compute_node_id, wanted):
@@ -165,7 +165,7 @@ def set_owners(connection: Connection, shown: Mapping[int, Mapping[str, Sequence
     :param shown: {node id: {PCI address or uuid of a mediated device: uuids of domains that have it}}. A device that several have stays
         with the one that has it in the store.
     :param keep: (node id, uuid) of consumers that keep their devices: claimed, and not shown yet.
-    :returns: whether anything changed.
+    :returns: True if a row changed.
     """
     ids = bulk.ids_by(
         connection,
@@ -192,7 +192,7 @@ def set_owners(connection: Connection, shown: Mapping[int, Mapping[str, Sequence
 
 
 def take(connection: Connection, node: int, uuid: str, addresses: Mapping[str, int]) -> None:
-    """Give PCI devices of a node to a consumer, which must be there.
+    """Give PCI devices of a node to a consumer that exists.
 
     :param addresses: {address: number of the request that it meets}.
     :raises DroverError: another consumer has got one since.

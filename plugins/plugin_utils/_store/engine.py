@@ -93,7 +93,8 @@ class Store:
         """Return the name or address of the database server, several with commas between; None for a file, and for a socket of this machine."""
         if self.url.get_backend_name() != "postgresql":
             return None
-        # As libpq does: an address is nearer than a name, and the environment counts where the URL has none.
+        # As in libpq, an address has priority over a name, and the environment counts if the URL
+        # has none.
         given = self.url.query.get("hostaddr") or self.url.host or self.url.query.get("host")
         given = given or os.environ.get("PGHOSTADDR") or os.environ.get("PGHOST") or ""
         names = given.split(",") if isinstance(given, str) else [name for each in given for name in each.split(",")]
@@ -122,7 +123,9 @@ class Store:
 
     @contextlib.contextmanager
     def rehearsal(self) -> Iterator[Rehearsal]:
-        """Open a transaction for what a dry run foretells: it sees its own writes, and is rolled back at the end."""
+        """Open a transaction for the forecast of a dry run: it sees its own writes, and is rolled
+        back at the end.
+        """
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._translated())
             connection, dummy = self._writer(stack, together=False)
@@ -270,7 +273,9 @@ class Transactions(Protocol):
 
 
 class Rehearsal:
-    """A store for what a dry run foretells: each transaction is a part of one, which is rolled back."""
+    """A store for the forecast of a dry run: each transaction is a part of one transaction, which
+    is rolled back.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -282,7 +287,7 @@ class Rehearsal:
 
     @contextlib.contextmanager
     def write(self, together: bool = False) -> Iterator[Connection]:
-        """Do as Store.write(): what fails leaves nothing behind."""
+        """Do as Store.write(): a transaction that fails leaves nothing behind."""
         with self._connection.begin_nested():
             yield self._connection
 
@@ -311,7 +316,9 @@ def _parse(text: str) -> sa.URL:
 
 
 def _secrets(url: sa.URL) -> list[str]:
-    """List the passwords of a URL: its own, and those among its options (libpq's password, sslpassword)."""
+    """List the passwords of a URL: its own password, and the passwords among its options (libpq's
+    password, sslpassword).
+    """
     options = [value for name, value in url.query.items() if "password" in name]
     return [str(secret) for secret in (url.password, *options) if secret]
 
@@ -329,7 +336,8 @@ def _without_port(name: str) -> str:
 def _engine(url: sa.URL, in_memory: bool) -> sa.Engine:
     if url.get_backend_name() == "postgresql":
         try:
-            # Not the server's default level: each statement of a writer must see the commits before it got its lock.
+            # The server's default level is too weak: each statement of a writer must see the
+            # commits before it got its lock.
             engine = sa.create_engine(
                 url,
                 poolclass=pool.QueuePool,

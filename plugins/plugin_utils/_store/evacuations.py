@@ -266,7 +266,7 @@ def unread_nodes(connection: Connection, host: str, read: Collection[str]) -> di
 
 
 def seen_at(connection: Connection, instance_uuids: Collection[str]) -> dict[str, list[tuple[str, str]]]:
-    """Find where instances were seen by the last look at each host: {uuid: [(host, uri)]}."""
+    """Return the places of instances at the last look at each host: {uuid: [(host, uri)]}."""
     domains, nodes = tables.domains, tables.compute_nodes
     query = sa.select(domains.c.uuid, nodes.c.host, nodes.c.uri).join(nodes, nodes.c.id == domains.c.compute_node_id).order_by(nodes.c.id)
     found: dict[str, list[tuple[str, str]]] = {}

@@ -180,7 +180,7 @@ def user(
 def user_of_origin(connection: Connection, origin: str, name: str, but: str) -> dict[str, Any] | None:
     """Find another instance that has a disk on the network.
 
-    :param origin: of the disk, as the facts of domains have it.
+    :param origin: the origin of the disk, as in the facts of domains.
     :param name: its name on its server, which the facts of each such domain have in them.
     :param but: the uuid of the instance that does not count.
     :returns: a dict with uuid, name and host; None without one.
@@ -200,7 +200,7 @@ def user_of_origin(connection: Connection, origin: str, name: str, but: str) -> 
 def holders(connection: Connection, ending: str) -> dict[str, str]:
     """Find hosts that have a file that their domains only read.
 
-    :param ending: of its path, such as ``/_base/DIGITS``.
+    :param ending: the end of its path, such as ``/_base/DIGITS``.
     :returns: {host: path there}.
     """
     table, nodes = tables.domain_files, tables.compute_nodes

@@ -63,6 +63,6 @@ def ensure(connection: Connection, name: str, values: Mapping[str, Any], now: fl
 def delete(connection: Connection, name: str) -> bool:
     """Delete a flavor; instances keep its name.
 
-    :returns: whether it existed.
+    :returns: True if it existed.
     """
     return named.delete(connection, tables.flavors, name)

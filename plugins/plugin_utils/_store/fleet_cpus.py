@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CPUs of groups of hosts, kept so that each instance of a group gets the same one, and what the hosts can give."""
+"""The stored CPUs of groups of hosts, so that each instance of a group gets the same CPU; and the
+CPUs that the hosts can give.
+"""
 
 from __future__ import annotations
 
@@ -39,15 +41,15 @@ def replace(connection: Connection, group: Group, found: FleetCpu) -> None:
 
 
 def forget(connection: Connection, group: Group) -> None:
-    """Keep no CPU of a group any more."""
+    """Delete the CPU of a group."""
     table = tables.fleet_cpus
     connection.execute(sa.delete(table).where(*(table.c[name] == value for name, value in group._asdict().items())))
 
 
 def host_models(connection: Connection, hosts: Collection[str] | None = None) -> list[HostModel]:
-    """Read what compute nodes of QEMU can give their guests, by host and node.
+    """Read the CPUs that compute nodes of QEMU can give their guests, by host and node.
 
-    :param hosts: of these; None for all hosts.
+    :param hosts: the only hosts; None for all hosts.
     """
     table = tables.compute_nodes
     names = ("host", "hypervisor_hostname", "uri", "cell", "hypervisor_version", "host_model")

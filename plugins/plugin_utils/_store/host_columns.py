@@ -27,7 +27,8 @@ RESOURCE_CLASSES = tuple(resource_classes.KEYS)
 ALL = "all"
 #: Columns of compute_nodes that are read on demand.
 ON_WISH = tuple(each.name for each in read_when(ON_DEMAND))
-#: Lists of things that a node has, each read by one query: what consumers have of its NUMA cells, and its devices.
+#: Lists of things that a node has, each read by one query: the allocations of its NUMA cells, and
+#: its devices.
 BY_NODE: dict[str, Callable[[Connection], Mapping[int, list[Any]]]] = {
     "numa_allocations": numa.read,
     "pci_devices": devices.read_pci,

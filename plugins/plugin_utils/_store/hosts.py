@@ -31,7 +31,7 @@ def listing(
     """Read all hosts, one host or the hosts of a selector, with their services and compute nodes,
     sorted by host.
 
-    :param columns: of host_columns.read_columns(), if the caller has read them.
+    :param columns: the result of host_columns.read_columns(), if the caller has read them.
     """
     if columns is None:
         columns = host_columns.read_columns(connection, now, service_down_time)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images in the store: properties with a name, and where their files come from."""
+"""Images in the store: properties with a name, and the sources of their files."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def ensure(connection: Connection, name: str, values: Mapping[str, Any], now: fl
 def delete(connection: Connection, name: str) -> bool:
     """Delete an image; instances keep its name and properties.
 
-    :returns: whether it existed.
+    :returns: True if it existed.
     """
     return named.delete(connection, tables.images, name)

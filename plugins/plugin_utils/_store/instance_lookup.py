@@ -111,7 +111,7 @@ def _rows(connection: Connection, named: Iterable[_Name]) -> list[Row]:
 
 
 def _near(connection: Connection, one: Mapping[str, Any]) -> str:
-    """Return what may be meant by a name that no instance has, in brackets."""
+    """Return a hint in brackets on a name that no instance has."""
     if one["uuid"]:
         return ""
     if "," in str(one["name"]):

@@ -18,7 +18,7 @@ from .sql import Connection, Row, Select, sa
 
 
 def concerned(connection: Connection, uuids: Iterable[str], node_ids: Iterable[int]) -> dict[str, Row]:
-    """Read the instances of some uuids and those on some nodes, by uuid."""
+    """Read the instances with some uuids and the instances on some nodes, by uuid."""
     table = tables.instances
     rows = bulk.among(connection, sa.select(table), table.c.uuid, uuids)
     rows += bulk.among(connection, sa.select(table), table.c.compute_node_id, node_ids)
@@ -75,8 +75,9 @@ def kept(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[str, An
     """Read the facts that listing() lacks and that are compared with the definitions of instances,
     by uuid.
 
-    :returns: policy, flavor (its name), image_name and extra_specs (of the instance itself) as they were recorded, and what it has of its
-        host: cells (see numa.of_consumers()) and devices (see devices.of_consumers()).
+    :returns: policy, flavor (its name), image_name and extra_specs (of the instance itself) as they
+        were recorded, and its room on its host: cells (see numa.of_consumers()) and devices (see
+        devices.of_consumers()).
     """
     table, names = tables.instances, ("policy", "flavor", "image_name", "extra_specs")
     wanted = sorted(set(uuids))
@@ -139,7 +140,7 @@ def addresses(connection: Connection, uuids: Iterable[str] | None = None) -> dic
     """Read the addresses of instances on their nodes, by uuid; the addresses of the first interface
     come first.
 
-    :param uuids: of some instances; None for all.
+    :param uuids: the only instances; None for all.
     """
     table, domains = tables.instances, tables.domains
     # The rest of the facts is not decoded.
@@ -155,7 +156,7 @@ def pool_disks(connection: Connection, uuids: Iterable[str] | None = None) -> di
     """Read the disks of instances in further storage pools: {uuid: {pool: GiB}}, without instances
     that have none there.
 
-    :param uuids: of some instances; None for all.
+    :param uuids: the only instances; None for all.
     """
     consumers, allocations, classes = tables.consumers, tables.allocations, tables.resource_classes
     query = (
@@ -237,7 +238,7 @@ def listing(
         query = query.where(instances.c.uuid == uuid)
     if selector is not None:
         query = query.where(labels.condition(instances.c.labels, selector))
-    # Not by their names, as to get each value of a row so takes longer than to read it.
+    # The values are not read by their names: that takes longer than the read of the row.
     found: list[Any] = [dict(zip(shown, row)) for row in connection.execute(query).all()]
     for each in found:
         each["state"] = state_of(each["state"], each.pop("domain_state"))

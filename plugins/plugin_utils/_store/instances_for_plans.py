@@ -75,7 +75,7 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
         .where(nodes.c.id.is_not(None))
         .order_by(instances.c.name, instances.c.uuid)
     )
-    # Not joined, as JSON is decoded for each row.
+    # The flavors are not joined: JSON would be decoded for each row.
     specs_of = {row[0]: row[1] or {} for row in connection.execute(sa.select(flavors.c.name, flavors.c.extra_specs))}
     of_flavor = {name: (specs, _required_traits(specs)) for name, specs in specs_of.items()}
     none: tuple[dict[str, str], list[str]] = ({}, [])

@@ -69,6 +69,6 @@ def _nothing(connection: Connection, table: sa.Table, selector: Selector, word: 
 
 def _keys(connection: Connection, table: sa.Table) -> set[str]:
     """Read the keys of all labels of a table."""
-    # As text: PostgreSQL does not compare JSON.
+    # The values are compared as text: PostgreSQL does not compare JSON.
     text = sa.cast(table.c.labels, sa.Text)
     return {key for row in connection.execute(sa.select(text).where(table.c.labels.is_not(None)).distinct()) for key in json.loads(row[0])}

@@ -46,7 +46,7 @@ class Taken(TypedDict):
 
 
 class Held(DroverError):
-    """Another actor has the lease. ``holder``: a sentence on who it is."""
+    """Another actor has the lease. ``holder``: a sentence about the holder."""
 
     def __init__(self, holder: str, way_out: str) -> None:
         super().__init__(f"{holder} Nothing was done. {way_out}")
@@ -60,9 +60,9 @@ class Lost(RunOver):
 def take(connection: Connection, name: str, actor: Actor, purpose: str, seconds: float = SECONDS) -> Taken:
     """Take the lease of a name, or renew it.
 
-    :param name: of the host, or of another object of the work.
+    :param name: the name of the host, or of another object of the work.
     :param purpose: such as drain.
-    :raises Held: another actor holds it.
+    :raises Held: another actor has the lease.
     :raises DroverError: the clock of this controller is wrong.
     """
     clock.refuse_other_time(connection)
@@ -164,8 +164,8 @@ def begun(connection: Connection, name: str) -> float | None:
 def release(connection: Connection, name: str, actor: Actor, force: bool = False) -> bool:
     """Release a lease; one of another actor only with force.
 
-    :returns: whether there was one.
-    :raises DroverError: it is held by another actor.
+    :returns: True if there was one.
+    :raises DroverError: another actor has the lease.
     """
     table = tables.leases
     row = _row(connection, name)

@@ -18,7 +18,7 @@ def read(connection: Connection, instances: Sequence[PlannedInstance]) -> dict[s
     """Read the disks of instances that a move copies, by uuid, as far as the store knows."""
     names = files.of_instances(connection, [each["uuid"] for each in instances])
     found = {each["uuid"]: _of_files(storage_identity.all_disks(each), names[each["uuid"]]) for each in instances if each["disks"]}
-    # Of hosts that are recorded as data there may be sizes only.
+    # Hosts that are recorded as data may have sizes only.
     found.update(_of_sizes(connection, [each for each in instances if not each["disks"] and each["disk_gb"]]))
     return found
 
@@ -40,7 +40,7 @@ def _of_files(disks: Sequence[Disk], names: Collection[files.FileName]) -> Local
             move["how"], move["mib"] = "unknown", None
             unknown.append(f"where {which} is")
         elif (path, None) in names:
-            # Of a device all is copied, whatever the guest has written.
+            # A device is copied as a whole, whatever the guest has written.
             written = None if str(path).startswith("/dev/") else disk.get("allocation_bytes")
             size = written or disk.get("capacity_bytes")
             mib += (size or 0) >> 20

@@ -9,7 +9,7 @@ from .._records.outcomes import MeasuredMove
 from . import tables
 from .sql import Connection, sa
 
-#: Older moves tell of links and disks of their time.
+#: Older moves describe links and disks of their time.
 NEWEST = 500
 
 

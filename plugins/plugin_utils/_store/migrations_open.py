@@ -19,9 +19,11 @@ RESIZE, EVACUATION = "resize", "evacuation"
 
 
 def how_to_end(details: Mapping[str, Any] | None, destination: str) -> str:
-    """Return the command that goes on with an open resize. A cold migration is a resize that keeps the flavor and the sizes.
+    """Return the command that continues an open resize. A cold migration is a resize that keeps the
+    flavor and the sizes.
 
-    :param details: of the migration: old and new, each with its flavor; given, the sizes that were requested in place of a flavor.
+    :param details: the details of the migration: old and new, each with its flavor; given, the
+        sizes that were requested in place of a flavor.
     """
     details = details or {}
     if details.get("given"):

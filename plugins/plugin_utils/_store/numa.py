@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The NUMA cells of compute nodes that consumers (instances, and migrations at their source) have.
 
-A row goes with its consumer. Claims lock the row of the node before they read these, see placement.host_room.
+A row is deleted with its consumer. Claims lock the row of the node before they read these, see
+placement.host_room.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ POLICIES = ("cpu_policy", "thread_policy", "emulator_policy")
 
 
 def read(connection: Connection, node_ids: Collection[int] | None = None) -> dict[int, list[NumaAllocation]]:
-    """Read what consumers have of nodes, by one query.
+    """Read the cells of nodes that consumers have, by one query.
 
     :param node_ids: None for all.
     :returns: {node id: allocations, in the order of the uuids}.
@@ -50,7 +51,7 @@ def write(
     :param wanted: {node id: {uuid of an instance: cells, empty for none}}; all others of the node are removed.
     :param keep: (node id, uuid) of consumers that keep their cells if they are not in ``wanted``:
         claimed, and not shown yet.
-    :returns: whether anything changed.
+    :returns: True if a row changed.
     """
     table = tables.numa_allocations
     there = {
@@ -84,9 +85,10 @@ def _with_policies(cells: Iterable[Mapping[str, Any]], claimed: Iterable[Mapping
 
 
 def insert(connection: Connection, wanted: Mapping[tuple[int, str], list[Any]]) -> bool:
-    """Add what consumers get of nodes: {(node id, uuid): cells}; the consumers must be there.
+    """Add the cells of nodes that consumers get: {(node id, uuid): cells}; the consumers must
+    exist.
 
-    :returns: whether any was added.
+    :returns: True if any was added.
     """
     ids = bulk.ids_by(connection, tables.consumers.c.uuid, {uuid for dummy, uuid in wanted}, make=False)
     rows = [{"consumer_id": ids[uuid], "compute_node_id": node, "cells": cells} for (node, uuid), cells in wanted.items() if uuid in ids]
@@ -111,7 +113,7 @@ def hand_over(connection: Connection, node: int, giver: str, taker: str) -> None
 
 
 def of_consumers(connection: Connection, uuids: Collection[str] | None) -> dict[tuple[int, str], list[Any]]:
-    """Read what consumers (None for all) have of the cells of nodes: {(node id, uuid): cells}."""
+    """Read the cells of nodes that consumers (None for all) have: {(node id, uuid): cells}."""
     if uuids is None:
         return {(node, each["uuid"]): each["cells"] for node, held in read(connection).items() for each in held}
     table, consumers = tables.numa_allocations, tables.consumers

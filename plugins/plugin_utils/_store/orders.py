@@ -18,7 +18,7 @@ from .sql import Connection, Row, sa
 
 #: Nova's task states: a build; a removal of domain, disks and record.
 SPAWNING, DELETING = "spawning", "deleting"
-#: Cinder's: a disk, an interface or a medium comes, or goes.
+#: Cinder's task states: a disk, an interface or a medium is attached or detached.
 ATTACHING, DETACHING = "attaching", "detaching"
 #: Cinder's: a disk gets larger.
 EXTENDING = "extending"
@@ -49,7 +49,7 @@ DEFINITIONS = 0x64656673
 
 
 def doing(task_state: str | None) -> str:
-    """Say what an open order does with its instance, as the rest of a sentence."""
+    """Return the action of an open order on its instance, as the rest of a sentence."""
     return {
         SPAWNING: "is being built",
         DELETING: "is being deleted",
@@ -125,7 +125,9 @@ def end(connection: Connection, uuid: str, order: str | None) -> Row | None:
 
 
 def end_with_host(connection: Connection, uuid: str) -> None:
-    """Close the order of an instance that was restarted elsewhere, as its host is dead: nothing more comes of it."""
+    """Close the order of an instance that was restarted elsewhere because its host is dead: the
+    order has no further effect.
+    """
     row = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
     if row is not None and row.task_state in ENDED_BY_EVACUATION:
         bulk.update(connection, tables.instances, [{"id": row.id, "task_state": None, "order_uuid": None}])

@@ -32,7 +32,7 @@ def flavors(connection: Connection) -> list[dict[str, Any]]:
 def read(connection: Connection, now: float, service_down_time: float, columns: FleetColumns) -> dict[str, Any]:
     """Read all rows at one moment, except instances and flavors.
 
-    :param columns: of host_columns.read_columns().
+    :param columns: the result of host_columns.read_columns().
     :returns: hosts (hosts.listing(), its nodes with memory_mb_physical (MiB) and disk_gb_physical
         (GiB): in use on the hypervisor, None if it did not report them), aggregates
         (aggregates.listing()), newest (the newest instances: uuid, created_at), migrations and

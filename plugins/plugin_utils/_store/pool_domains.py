@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compute nodes with the facts of their storage, and what their domains have, for the drain of a storage pool."""
+"""Compute nodes with the facts of their storage, and the facts of their domains, for the drain of a
+storage pool.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def nodes(connection: Connection, hosts: Collection[str] | None = None) -> list[
 
 
 def domains(connection: Connection, node_ids: Iterable[int]) -> list[DomainFacts]:
-    """Read what nodes showed in their last reports, sorted by name."""
+    """Read the domains in the last reports of nodes, sorted by name."""
     table, instances = tables.domains, tables.instances
     query = sa.select(
         table.c.compute_node_id, table.c.uuid, table.c.name, table.c.state, table.c.facts, instances.c.extra_specs, instances.c.task_state

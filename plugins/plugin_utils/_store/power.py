@@ -22,7 +22,7 @@ SAME_TIME = 3600
 def begin(connection: Connection, host: str, action: str, driver: str, boot_id: str | None, now: float) -> dict[str, Any]:
     """Record an action before it begins.
 
-    :param boot_id: of the host now; None where the host does not answer.
+    :param boot_id: the boot_id of the host now; None if the host does not answer.
     :returns: the event, see _SHOWN.
     :raises DroverError: the host is not in the store.
     """
@@ -50,7 +50,7 @@ def finish(
     """Record the outcome of an action. A host that is off is down from now on.
 
     :param status: completed or failed.
-    :param boot_id: of the host now; None keeps the boot_id of begin().
+    :param boot_id: the boot_id of the host now; None keeps the boot_id of begin().
     :returns: the event, see _SHOWN.
     :raises DroverError: there is no such event, or it has ended already.
     """
@@ -111,8 +111,9 @@ def off_since(connection: Connection) -> dict[str, float]:
 def looking_dead(connection: Connection, host: str, inventory: Collection[str] = ()) -> tuple[set[str], set[str]]:
     """Find the hosts that look dead since about the same time as a host (rule S3).
 
-    Hosts in maintenance, forced down or switched off do not count, as they are down on purpose, nor do hosts that were down
-    an hour before this one was last seen. A host that has left is no part of the fleet: it reports nothing any more, or is not in the inventory.
+    Hosts in maintenance, forced down or switched off do not count, as they are down on purpose, nor
+    do hosts that were down an hour before this one was last seen. A host that has left is no part
+    of the fleet: it no longer reports, or is not in the inventory.
 
     :param inventory: the hosts of the inventory, if they are known.
     :returns: the hosts that count, and the down ones among them; both with this one.

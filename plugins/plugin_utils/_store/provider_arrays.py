@@ -33,7 +33,8 @@ LONG = re.compile("[0-9.]{16}")
 
 @dataclass
 class Inventory:
-    """One class: arrays over the providers that have it, in the order of their places.
+    """The inventories of one class: arrays over the providers that have it, in the order of their
+    places.
 
     capacity is rounded down, as amounts are whole numbers. Only read() with figures gives total, reserved and ratio.
     """
@@ -95,7 +96,7 @@ class ProviderArrays:
     def serving(self, places: IntArray, lent: BoolArray | None) -> tuple[IntArray, IntArray]:
         """Pair providers with the roots of the trees that they serve.
 
-        :param places: of the providers.
+        :param places: the places of the providers.
         :param lent: marks, among all providers, the ones that serve other trees than their own as
             well; None for none.
         :returns: roots and providers, by root and then by provider.
@@ -185,7 +186,7 @@ def _order(numbers: IntArray, uuids: list[str], called: list[str]) -> ProviderAr
 def _of_classes(wanted: dict[str, int], known: dict[str, int]) -> str | None:
     if len(wanted) == len(known):
         return None
-    # Not by the index of classes: to read most rows, the order of the table is faster.
+    # The index of classes is not used: the order of the table is faster for most rows.
     return column_reader.among("class_id + 0", wanted.values())
 
 
@@ -233,7 +234,7 @@ def _exact_ratios(connection: Connection, text: str) -> dict[int, float] | None:
 def _with_figures(columns: list[Any], rare: list[Any], keys: IntArray, exact: dict[int, float] | None) -> Inventory:
     """Make the Inventory of a class.
 
-    :param keys: of its rows in the store, by the place of their provider.
+    :param keys: the ids of its rows in the store, by the place of their provider.
     """
     places, total, used, max_unit, ratio = columns
     if exact is not None:

@@ -58,7 +58,7 @@ def ensure(connection: Connection, project: str, limits: Mapping[str, int | None
 def delete(connection: Connection, project: str) -> bool:
     """Delete all limits of a project.
 
-    :returns: whether it had one.
+    :returns: True if it had one.
     """
     table = tables.quotas
     return bool(connection.execute(sa.delete(table).where(table.c.project == project)).rowcount)

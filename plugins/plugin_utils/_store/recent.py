@@ -30,7 +30,7 @@ class Recent(NamedTuple):
 
 
 def read(connection: Connection, since: float) -> Recent:
-    """Read what began since a moment.
+    """Read the events since a given time.
 
     :param since: seconds since 1970.
     """

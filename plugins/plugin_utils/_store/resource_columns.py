@@ -21,7 +21,7 @@ def of_nodes(arrays: ProviderArrays, nodes: IntArray, names: Iterable[str]) -> d
 
     :param arrays: read with figures.
     :param nodes: the place of each node's own provider, -1 for a node without one.
-    :param names: of the classes.
+    :param names: the names of the classes.
     :returns: {class: {field: array over the nodes}} with the fields of EMPTY. A node shows its own
         inventory, else the inventory of the sharing provider with the most free room that it
         reaches. If some node takes a class from another provider than its own, the class has the

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The revisions of the schema, as Alembic runs them.
 
-Only what makes or upgrades a schema imports this: importing Alembic takes a third as long as SQLAlchemy.
+Only the code that creates or upgrades a schema imports this: the import of Alembic takes a third as
+long as the import of SQLAlchemy.
 """
 
 from __future__ import annotations

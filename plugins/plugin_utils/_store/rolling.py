@@ -47,8 +47,9 @@ def read(connection: Connection) -> list[RollingRecord]:
 def write(connection: Connection, host: str, values: Mapping[str, Any], now: float) -> bool:
     """Record the stage of a host; a new host begins with waiting.
 
-    :param values: of stage, boot_id, instances and message; None keeps the stored value, an empty text removes it.
-    :returns: whether a value changed.
+    :param values: the values of stage, boot_id, instances and message; None keeps the stored value,
+        an empty text removes it.
+    :returns: True if a value changed.
     :raises DroverError: the host is not in the store.
     """
     table = tables.rolling_hosts
@@ -67,7 +68,7 @@ def write(connection: Connection, host: str, values: Mapping[str, Any], now: flo
 def forget(connection: Connection, host: str | None = None) -> bool:
     """Remove the record of a host, or of all.
 
-    :returns: whether there was one.
+    :returns: True if there was one.
     """
     table = tables.rolling_hosts
     query = sa.delete(table)

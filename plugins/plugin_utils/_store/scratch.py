@@ -22,7 +22,7 @@ _ROWS = 20_000
 def copy_of(connection: Connection) -> Iterator[Connection]:
     """Open a copy of the store, as a transaction sees it.
 
-    :param connection: of a reading transaction of the store.
+    :param connection: the connection of a reading transaction of the store.
     """
     with _opened() as copy:
         if connection.dialect.name == "sqlite":
@@ -30,7 +30,7 @@ def copy_of(connection: Connection) -> Iterator[Connection]:
         else:
             tables.metadata.create_all(copy)
             for table in tables.metadata.sorted_tables:
-                # No plan reads who did what.
+                # No plan reads the actions.
                 if table is not tables.actions:
                     _copy_table(connection, copy, table)
         with _translated():
@@ -39,7 +39,7 @@ def copy_of(connection: Connection) -> Iterator[Connection]:
 
 @contextlib.contextmanager
 def of_export(export_file: transfer_file.Export) -> Iterator[Connection]:
-    """Open what an export of a store has.
+    """Open the content of an export of a store.
 
     :raises DroverError: it is of another schema, or its rows cannot be read.
     """

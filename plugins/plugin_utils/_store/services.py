@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Services: who is up, who is enabled (N7)."""
+"""Services: the state up or down, and the switch enabled or disabled (N7)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .sql import Connection, Row, Select, sa
 BINARY = "libvirtd"
 #: The reason of a node, or of a host with all its nodes.
 UNREPORTED = "no longer reported by its host"
-#: The columns that people set, and how they are called in the record of who did what.
+#: The columns that people set, and their names in the record of actions.
 _SWITCHES = {"disabled": "disabled", "disabled_reason": "reason", "forced_down": "forced down", "maintenance": "maintenance"}
 _WORDS = {True: "yes", False: "no", None: "none"}
 
@@ -81,7 +81,7 @@ def set_labels(connection: Connection, wanted: Mapping[str, Mapping[str, str]]) 
     """Set the labels of hosts.
 
     :param wanted: {host: its labels}.
-    :returns: whether one changed.
+    :returns: True if one changed.
     """
     table = tables.services
     query = sa.select(table.c.id, table.c.host, table.c.labels).where(table.c.binary == BINARY)
@@ -94,7 +94,7 @@ def set_labels(connection: Connection, wanted: Mapping[str, Mapping[str, str]]) 
 def remove_without_nodes(connection: Connection, hosts: Iterable[str]) -> bool:
     """Remove the hosts that have no compute node.
 
-    :returns: whether there was one.
+    :returns: True if there was one.
     """
     table, nodes = tables.services, tables.compute_nodes
     query = sa.select(table.c.id, table.c.host).where(~sa.exists().where(nodes.c.service_id == table.c.id))
@@ -132,7 +132,7 @@ def is_unreported() -> sa.ColumnElement[bool]:
 
 
 def order(connection: Connection, hosts: Iterable[str]) -> dict[str, int]:
-    """Return numbers that are the larger the later a host came into the store."""
+    """Return a number for each host; a host that was added to the store later has a larger number."""
     table = tables.services
     return {row.host: row.id for row in bulk.among(connection, sa.select(table.c.host, table.c.id), table.c.host, hosts)}
 
@@ -155,8 +155,8 @@ def drained_hosts(connection: Connection) -> list[str]:
 def record_unreachable(connection: Connection, host: str, error: str, now: float, add: bool = True) -> bool:
     """Record that a discovery could not reach a host.
 
-    :param add: whether a host that is not in the store is added.
-    :returns: whether the host was up, or unknown, before.
+    :param add: True to add a host that is not in the store.
+    :returns: True if the host was up, or unknown, before.
     """
     table = tables.services
     row = connection.execute(sa.select(table).where(table.c.host == host, table.c.binary == BINARY)).one_or_none()

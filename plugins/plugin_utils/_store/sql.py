@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""SQLAlchemy for the store, placement and migrations, or what names the missing package at its first use."""
+"""SQLAlchemy for the store, placement and migrations, or a stand-in that names the missing package
+at its first use.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ except ImportError:
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    # Of whatever columns.
+    # A row with any columns.
     Row = sa.Row[Unpack[tuple[Any, ...]]]
     Select = sa.Select[Unpack[tuple[Any, ...]]]
 else:

@@ -76,7 +76,7 @@ def prepare(path: str | None, connection: sqlite3.Connection, record: Any) -> No
 
     :raises DroverError: the file is of another program. It is refused before anything is written to it.
     """
-    # The driver's own begin would come too late and never be immediate; begin() does it.
+    # The driver's own BEGIN would be too late and never immediate; begin() does it.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys=ON")
     if not _is_write_ahead(path):
@@ -113,7 +113,7 @@ def _number(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-#: Of SQLite: SQLITE_BUSY and SQLITE_LOCKED, which Python has names for from 3.11 on.
+#: SQLite's codes SQLITE_BUSY and SQLITE_LOCKED; Python has names for them from 3.11 on.
 _BUSY, _LOCKED = 5, 6
 
 
@@ -128,7 +128,7 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as problem:
-            # Python before 3.11 does not say which error it is.
+            # Python before 3.11 does not report the code of the error.
             code = getattr(problem, "sqlite_errorcode", _BUSY)
             if code & 0xFF not in (_BUSY, _LOCKED) or time.monotonic() > deadline:
                 raise
@@ -136,7 +136,7 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 
 def advice(path: str) -> str:
-    """Say what to do about a file that SQLite cannot use."""
+    """Return the advice on a file that SQLite cannot use."""
     folder = os.path.dirname(path)
     if os.path.isdir(path):
         return f"{path} is a folder. Set drover_store_url to a file, such as sqlite:///{os.path.join(path, 'store.db')}."
@@ -153,12 +153,14 @@ def advice(path: str) -> str:
 
 
 def is_damaged(problem: BaseException | None) -> bool:
-    """Return True if SQLite says that a database is damaged, by the code of its error; Python before 3.11 does not have it."""
+    """Return True if SQLite reports that a database is damaged, by the code of its error; Python
+    before 3.11 does not have it.
+    """
     return getattr(problem, "sqlite_errorcode", 0) & 0xFF == _CORRUPT
 
 
 def is_no_database(path: str) -> str:
-    """Say what to do about a file that is no SQLite database."""
+    """Return the advice on a file that is no SQLite database."""
     return (
         f"{path} is no SQLite database, or it is damaged. Nothing was written. Set drover_store_url to the file of the store; if this was the "
         "store, restore a backup of it (docs/audit.md)."

@@ -42,7 +42,7 @@ def begin(connection: Connection, host: str, fence: str, addresses: Collection[s
 
 
 def verified(connection: Connection, host: str, fence: str, cut: Collection[str], now: float) -> None:
-    """Record what a host was seen to be cut off from by a fence."""
+    """Record the disks that a fence was seen to cut a host off from."""
     table = tables.storage_fences
     connection.execute(sa.update(table).where(*_is(host, fence)).values(cut=sorted(cut), verified_at=now))
 

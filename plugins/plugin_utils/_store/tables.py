@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The store's tables. Migrations make them; a test compares both.
 
-Times are seconds since 1970 (UTC) as floating point. Sizes are MiB or GiB as the name says.
+Times are seconds since 1970 (UTC) as floating point. Sizes are MiB or GiB, by their names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HAS_PROJECT = "project IS NOT NULL"
 if sa:
     metadata = columns.new_metadata()
 
-    # One process unit on one host. services.py derives from it whether the host is up.
+    # A service is one process unit on one host. services.py derives from it whether the host is up.
     services = sa.Table(
         "services",
         metadata,
@@ -34,7 +34,7 @@ if sa:
         sa.Column("maintenance", sa.Boolean, nullable=False, default=False),
         # The switches before a drain, which undrain restores (rule S5).
         sa.Column("status_before_drain", sa.JSON(none_as_null=True)),
-        # Of the variable drover_labels of the host.
+        # The variable drover_labels of the host.
         sa.Column("labels", sa.JSON(none_as_null=True)),
         sa.Column("last_seen_up", sa.Double),
         sa.Column("last_error", sa.Text),
@@ -55,7 +55,7 @@ if sa:
         sa.Column("cell", sa.String(255)),
         sa.Column("migration_uri", sa.Text),
         sa.Column("migration_address", sa.Text),
-        # Of the facts, to find a host under two names.
+        # A copy from the facts, to find a host under two names.
         sa.Column("host_uuid", sa.String(36), index=True),
         # False where its host no longer reports it, and allocations keep it.
         sa.Column("reported", sa.Boolean, nullable=False, default=True),
@@ -225,7 +225,7 @@ if sa:
         sa.Column("image_format", sa.String(255)),
         # The rules for its move in a drain: move, on_drain, priority.
         sa.Column("policy", sa.JSON(none_as_null=True)),
-        # Of its domain's metadata.
+        # The labels in its domain's metadata.
         sa.Column("labels", sa.JSON(none_as_null=True)),
         # PROJECT/NAME of its definition, see orders.py.
         sa.Column("definition", sa.String(512)),
@@ -294,18 +294,19 @@ if sa:
         sa.Column("numa_node", sa.Integer),
         # type-PCI, type-PF, type-VF or vdpa.
         sa.Column("dev_type", sa.String(16), nullable=False),
-        # Of the physical function of a virtual one.
+        # The address of the physical function of a virtual one.
         sa.Column("parent_addr", sa.String(32)),
         sa.Column("iommu_group", sa.Integer),
         # The name of its network interface on the host; null where it has none.
         sa.Column("interface", sa.Text),
-        # Of the device spec.
+        # The tags of the device spec.
         sa.Column("tags", sa.JSON, nullable=False),
         sa.Column("resource_class", sa.String(255)),
         sa.Column("traits", sa.JSON, nullable=False),
-        # False where the host no longer shows it, or no device spec names it any more, and a consumer keeps it.
+        # False if the host no longer shows it, or if no device spec names it now, and a consumer
+        # keeps it.
         sa.Column("reported", sa.Boolean, nullable=False),
-        # Of the requests of its owner for devices, the one that it meets, from 0; null where no claim gave it.
+        # The number, from 0, of the request of its owner that it meets; null if no claim gave it.
         sa.Column("request_number", sa.Integer),
         # An instance, or a migration at its source; null for a free device.
         columns.reference("consumer_id", "consumers.id", nullable=True, ondelete="SET NULL"),
@@ -339,7 +340,7 @@ if sa:
         columns.reference("consumer_id", "consumers.id", nullable=True, ondelete="SET NULL"),
         sa.UniqueConstraint("compute_node_id", "uuid"),
     )
-    # What consumers have of the NUMA cells of compute nodes, see _store/numa.py.
+    # The NUMA cells of compute nodes that consumers have, see _store/numa.py.
     numa_allocations = sa.Table(
         "numa_allocations",
         metadata,
@@ -351,7 +352,8 @@ if sa:
         sa.UniqueConstraint("consumer_id", "compute_node_id"),
     )
 
-    # One move of one instance. While it is open its uuid is the consumer of the source's room.
+    # A migration is one move of one instance. While it is open its uuid is the consumer of the
+    # source's room.
     migrations = sa.Table(
         "migrations",
         metadata,
@@ -479,7 +481,7 @@ if sa:
         sa.Column("purpose", sa.String(32), nullable=False),
         # The user of the scheduler, for people.
         sa.Column("actor", sa.String(255)),
-        # Not a reference: the row outlives the instance, and a refused instance never existed.
+        # This is no reference: the row outlives the instance, and a refused instance never existed.
         sa.Column("instance_uuid", sa.String(36)),
         sa.Column("instance_name", sa.String(255), nullable=False),
         # Null without a valid host.
@@ -496,16 +498,16 @@ if sa:
         metadata,
         columns.identifier(),
         columns.time("created_at"),
-        # One of actions.KINDS.
+        # A text of actions.KINDS.
         sa.Column("kind", sa.String(32), nullable=False),
-        # Not references: the row outlives the instance and the host.
+        # These are no references: the row outlives the instance and the host.
         sa.Column("instance_uuid", sa.String(36)),
         sa.Column("instance_name", sa.String(255)),
         sa.Column("host", sa.String(255)),
-        # Of a move.
+        # The destination of a move.
         sa.Column("destination", sa.String(255)),
         sa.Column("message", sa.Text, nullable=False),
-        # Of the run, see records.runs.
+        # The columns of the run, see records.runs.
         sa.Column("user", sa.String(255), nullable=False),
         sa.Column("controller", sa.String(255), nullable=False),
         sa.Column("command", sa.Text, nullable=False),
@@ -513,7 +515,8 @@ if sa:
         sa.Column("job", sa.JSON(none_as_null=True)),
     )
 
-    # One row: when the store was brought back, if it has not read all hosts since (0, see MADE_AND_UNREAD), and the number of its claims, see continuity.py.
+    # One row: the time at which the store was brought back, if it has not read all hosts since (0,
+    # see MADE_AND_UNREAD), and the number of its claims, see continuity.py.
     continuity = sa.Table(
         "continuity",
         metadata,

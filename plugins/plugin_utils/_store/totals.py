@@ -14,7 +14,7 @@ from . import tables
 from .instances_for_plans import read_zones
 from .sql import Connection, sa
 
-#: The zone of what belongs to no zone, or to hosts of several.
+#: The zone of resources in no zone, or of hosts in several zones.
 NO_ZONE = ""
 
 
@@ -61,7 +61,7 @@ def read(connection: Connection, taking: Collection[str]) -> list[ClassTotal]:
         .join(classes, classes.c.id == inventories.c.class_id)
         .join(trees, trees.c.id == root)
         .outerjoin(nodes, nodes.c.uuid == trees.c.uuid)
-        # As in host_columns: such a node has no room.
+        # As in host_columns, such a node has no room.
         .where(sa.func.coalesce(nodes.c.reported, sa.true()))
         .group_by(nodes.c.host, classes.c.name)
     )

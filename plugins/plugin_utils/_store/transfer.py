@@ -43,7 +43,8 @@ class Exported(Transferred):
 def export(connection: Connection, path: str, now: float, dry: bool = False) -> Exported:
     """Write every table to a file, unless the file is an export of the same rows.
 
-    :param connection: of a reading transaction, so that all tables are of one moment.
+    :param connection: the connection of a reading transaction, so that all tables are of one
+        moment.
     :param dry: write nothing.
     :raises DroverError: the file cannot be written.
     """
@@ -63,7 +64,8 @@ def export(connection: Connection, path: str, now: float, dry: bool = False) -> 
 def load(connection: Connection, export_file: transfer_file.Export) -> Transferred:
     """Fill an empty store from an export, or verify that the store has the same rows.
 
-    :param connection: of a writing transaction, which the caller must roll back after an error.
+    :param connection: the connection of a writing transaction; the caller must roll it back after
+        an error.
     :raises DroverError: the store has other rows, or its database refuses a row.
     """
     check_revision(export_file)
@@ -144,7 +146,7 @@ def _fill(connection: Connection, table: sa.Table, export_file: transfer_file.Ex
         # A row may refer to a later one.
         _refer(connection, table, own, export_file.table(table.name, names))
     if "id" in table.columns and connection.dialect.name == "postgresql":
-        # The rows came with ids, so the sequence has not moved.
+        # The inserted rows had ids, so the sequence has not moved.
         most = connection.execute(sa.select(sa.func.max(table.c.id))).scalar()
         if most is not None:
             sequence = sa.func.pg_get_serial_sequence(table.name, "id")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file of an exported store: JSON lines that tell whether they are whole.
+"""The file of an exported store: JSON lines that show if the file is complete.
 
 The first line is the header, {"drover_store": {"format": 2, "revision": ..., "exported_at": ..., "columns": {TABLE: [COLUMN, ...]}}};
 then one line for each row, {"TABLE": [value, ...]}, tables one after another; the last line is
@@ -26,7 +26,7 @@ from .._common.errors import DroverError
 FORMAT = 2
 # Bytes that are read at a time: rows of more do not fit into the caches of a CPU, which takes twice as long.
 _BLOCK = 2**14
-# One encoder, as json.dumps() makes one for each value.
+# One encoder serves all values: json.dumps() would create one for each value.
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 # No encoded text has a line feed, so this separates values that have no further values in them.
 _encode_together = json.JSONEncoder(separators=("\n", ":")).encode
@@ -311,12 +311,12 @@ def _open(path: str) -> BinaryIO:
 
 
 def _beginning(name: str) -> str:
-    """Return what each row of a table begins with."""
+    """Return the beginning of each row of a table."""
     return f"{{{_encode(name)}:["
 
 
 def _summed(name: str, checksum: str) -> bytes:
-    """Return what of a table is in the checksum of the file."""
+    """Return the part of a table that is in the checksum of the file."""
     return _encoded([name, checksum])
 
 

@@ -65,7 +65,9 @@ def _with_running(connection: Connection, hosts: Iterable[str]) -> set[str]:
 
 
 def busy(connection: Connection) -> tuple[set[str], set[str]]:
-    """Read what runs of the collection work on: the names of leases that have not expired, the instances with an open order or migration."""
+    """Read the objects that runs of the collection work on: the names of leases that have not
+    expired, and the instances with an open order or migration.
+    """
     leases, instances, migrations = tables.leases, tables.instances, tables.migrations
     names = set(connection.execute(sa.select(leases.c.name).where(leases.c.expires_at > clock.now(connection))).scalars())
     uuids = set(connection.execute(sa.select(instances.c.uuid).where(instances.c.order_uuid.is_not(None))).scalars())

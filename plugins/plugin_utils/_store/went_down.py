@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Guests that ran when their host went down, and are off since it came back.
 
-The boot id of a host tells that it was restarted. The mark is in the facts of the domain, which each look at the domain by a command replaces: a
-start, a stop, a removal end it.
+The boot id of a host shows that it was restarted. The mark is in the facts of the domain; each look
+at the domain by a command replaces them: a start, a stop or a removal ends the mark.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ def listing(connection: Connection) -> list[dict[str, Any]]:
 def sentences(found: Mapping[str, Iterable[Mapping[str, str]]]) -> list[str]:
     """Return a sentence for each host, with the command.
 
-    :param found: as read() returns it.
+    :param found: the result of read().
     """
     return [f"{sentence(host, instances)} To start them: {command(instances)}" for host, instances in found.items()]
 
 
 def sentence(host: str, instances: Iterable[Mapping[str, str]]) -> str:
-    """Say what ran on a host before it was restarted."""
+    """Return a sentence about the instances that ran on a host before it was restarted."""
     return f"{host} was restarted: {', '.join(each['name'] for each in instances)} ran before and went down with it."
 
 

@@ -55,7 +55,7 @@ def audit(
     before = left = found.listing()
     if mend and not found.mends.nothing:
         repair.apply(connection, found.mends, now)
-        # Read again, so that what counts as repaired was seen to be.
+        # The store is read again, so that only seen repairs count.
         left = examine(dataclasses.replace(snapshot.read(connection), ended=has_ended), now, release_expired).listing()
     remaining = {_key(each) for each in left}
     counts: dict[str, int] = {}
@@ -77,7 +77,7 @@ def audit(
 
 
 def examine(seen: snapshot.Snapshot, now: float, release_expired: bool = False) -> Findings:
-    """Find all that is wrong in a snapshot, with what would repair it."""
+    """Find all faults in a snapshot, with their repairs."""
     found = Findings()
     checks.examine_domains(seen, found, now)
     checks.examine_instances(seen, found)

@@ -70,7 +70,7 @@ def examine_instances(seen: Snapshot, found: Findings) -> None:
 
 
 def examine_restarted_hosts(seen: Snapshot, found: Findings) -> None:
-    """Find hosts that were restarted, and what ran there before and is off."""
+    """Find hosts that were restarted, with the instances that ran there before and are off now."""
     for host, instances in seen.went_down.items():
         found.add(
             "went_down", went_down.sentence(host, instances), f"leaves them. To start them: {went_down.command(instances)}", {"host": host}
@@ -135,7 +135,7 @@ def _remedy(seen: Snapshot, instance: Row, held: Held, shown: Mapping[int, Domai
     root = seen.node_providers.get(node)
     if root is None:
         return None, "its compute node has no resource provider"
-    # Its allocations in the tree of its node and on sharing providers stay; all others go.
+    # Its allocations in the tree of its node and on sharing providers stay; all others are removed.
     should = {
         key: dict(amounts)
         for key, amounts in held.items()

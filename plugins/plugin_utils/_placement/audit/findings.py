@@ -145,7 +145,7 @@ class Mends:
 
 
 class Findings:
-    """Collects findings; ``mends`` is what would repair the safe ones."""
+    """A collection of findings; ``mends`` has the repairs of the safe ones."""
 
     def __init__(self) -> None:
         self.rows: list[Finding] = []

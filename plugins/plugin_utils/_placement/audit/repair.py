@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Repair what the audit found safe to repair, in the caller's transaction."""
+"""The repair of the findings that are safe to repair, in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .findings import Mends
 
 
 def apply(connection: Connection, mends: Mends, now: float) -> None:
-    """Write what repairs findings: records only, no domain is changed.
+    """Write the repairs of findings: records only, no domain is changed.
 
-    :param mends: of a snapshot that was read in this same transaction.
+    :param mends: the repairs of a snapshot that was read in this same transaction.
     """
-    # As in discovery: what runs has its room, over capacity or not.
+    # As in discovery, a running instance has its room, over capacity or not.
     allocations.replace(connection, mends.holdings, now, owners=mends.owners)
     places = [{"id": key, "compute_node_id": node, "state": "active"} for key, node in mends.places.values()]
     bulk.update(connection, tables.instances, places)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The store as the audit looks at it, in a fixed number of queries however large the fleet is."""
+"""The store as the audit reads it, in a fixed number of queries however large the fleet is."""
 
 from __future__ import annotations
 
@@ -174,7 +174,8 @@ def _domains(connection: Connection) -> dict[str, dict[int, Domain]]:
     found: dict[str, dict[int, Domain]] = {}
     facts = tables.domains.c.facts
     query = _columns(tables.domains, "uuid compute_node_id name state")
-    # As text: to decode a null for each domain takes longer than all the rest.
+    # The facts are read as text: the decoding of a null for each domain takes longer than all the
+    # rest.
     known = [facts[name].as_string().label(name) for name in Domain._fields[4:]]
     for uuid, node, name, state, *texts in column_reader.rows(connection, query.add_columns(*known)):
         found.setdefault(uuid, {})[node] = Domain(uuid, node, name, state, *[None if text is None else json.loads(text) for text in texts])

@@ -52,7 +52,9 @@ class CandidateCapacity:
         return self._of(query).roots[self._places]
 
     def choose(self, query: Query, node: int) -> Allocations | None:
-        """Return what a query would take on a node, by its number; None if it does not fit."""
+        """Return the allocations of a query on a node, by the number of the node; None if it does
+        not fit.
+        """
         found = next(self.candidates(query, node), None)
         return allocations_of(found) if found is not None else None
 
@@ -133,7 +135,8 @@ class _QueryState:
     def __init__(self, topology: ProviderArrays, at: Mapping[str, IntArray], query: Query) -> None:
         self._topology, self._at, self._query = topology, at, query
         self._slots = search.slots(query)
-        # All that could serve a slot if nothing were used; the masks say which have room now.
+        # All providers that could serve a slot if nothing were used; the masks mark the ones with
+        # room now.
         empty = {name: replace(each, used=np.zeros_like(each.used)) for name, each in topology.inventories.items()}
         # Empty if some slot has none: then no node ever has a candidate.
         self._options = viable.options(replace(topology, inventories=empty), query) or []

@@ -13,12 +13,12 @@ from . import viable
 from .query import Query
 from .viable import Slot
 
-#: Tells of rows of places which of them meet a rule.
+#: A function that marks the rows of places that meet a rule.
 Rule = Callable[[IntArray], BoolArray]
 
 
 class Rules:
-    """The rules of a query on rows of places, by the last slot that they look at."""
+    """The rules of a query on rows of places, by the last slot that they read."""
 
     def __init__(self, topology: ProviderArrays, query: Query, slots: Sequence[Slot]) -> None:
         self._topology = topology
@@ -99,7 +99,7 @@ class _InOrder:
 
 
 class _Subtree:
-    """One of the providers is above, or is, each of the others."""
+    """A rule: one of the providers is above, or is, each of the others."""
 
     def __init__(self, topology: ProviderArrays, numbers: list[int]) -> None:
         self._parents, self._numbers = topology.parents, numbers
@@ -124,7 +124,7 @@ class _Subtree:
 class _Sum:
     """The amounts of a class that several slots take from one provider fit together.
 
-    As in Placement min_unit and step_size are for each amount, not for the sum.
+    As in Placement, min_unit and step_size count for each amount, not for the sum.
 
     :param askers: (number of a slot, amount).
     """

@@ -25,7 +25,8 @@ POLICIES = ("none", "isolate")
 
 @dataclass
 class Group:
-    """One request group; the one with the suffix "" is spread over a tree, any other is on one provider.
+    """A request group; the group with the suffix "" is spread over a tree, any other group is on
+    one provider.
 
     required and member_of: of each set one name (a trait, the uuid of an aggregate) is needed. forbidden and outside:
     names that a provider must not have or be in. in_tree: the uuid of a provider.
@@ -80,10 +81,10 @@ class Query:
 def from_mapping(given: Any) -> Query:
     """Read the query of a mapping.
 
-    Keys: resources {class: amount}; required and root_required: lists of traits, "!TRAIT" forbids it,
-    an inner list means any of; member_of alike with uuids of aggregates; in_tree: uuid of a provider;
-    groups {suffix: mapping of those four}; group_policy; same_subtree: suffixes, or lists of them;
-    limit.
+    Keys: resources {class: amount}; required and root_required: lists of traits, "!TRAIT" forbids
+    it, an inner list means any of its traits; member_of alike with uuids of aggregates; in_tree:
+    uuid of a provider; groups {suffix: mapping of these four}; group_policy; same_subtree:
+    suffixes, or lists of them; limit.
 
     :raises DroverError: it names the key, the value and the expected form.
     """

@@ -57,7 +57,7 @@ def parse(text: str) -> language.Query:
 def add(group: language.Group, key: str, value: str) -> None:
     """Add a parameter of a query string to a group.
 
-    :param key: one of query.GROUP_KEYS.
+    :param key: a key of query.GROUP_KEYS.
     :raises DroverError: it names the parameter, the value and the expected form.
     """
     _READERS[key](group, key, value)

@@ -89,7 +89,7 @@ def requests(topology: ProviderArrays, rows: IntArray, slots: Sequence[Slot]) ->
     """Describe the rows of search.find()."""
     uuids = topology.uuids
     if slots and not any(slot.suffix for slot in slots) and (rows == rows[:, :1]).all():
-        # One provider has everything, as on a flat fleet.
+        # A single provider has everything, as on a flat fleet.
         wanted = {name: amount for slot in slots for name, amount in slot.resources.items()}
         return [
             {"allocations": {uuid: {"resources": wanted.copy()}}, "mappings": {"": [uuid]}}

@@ -24,7 +24,7 @@ def upgrade() -> None:
     op.execute(_USED)
     # The sums it served are now beside the inventory.
     op.drop_index("ix_allocations_use", "allocations")
-    # Each claim writes into every index: the unique one over consumers serves what these did.
+    # Each claim writes to every index: the unique index over consumers replaces these.
     op.drop_index("ix_allocations_class_id", "allocations")
     op.drop_index("ix_allocations_consumer_id", "allocations")
     op.create_index(

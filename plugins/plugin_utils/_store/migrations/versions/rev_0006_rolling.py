@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rolling maintenance: how far it has come with each host, for the run that goes on with it."""
+"""Rolling maintenance: the progress on each host, for the run that continues it."""
 
 from __future__ import annotations
 

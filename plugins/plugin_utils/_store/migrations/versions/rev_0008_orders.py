@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Orders to hypervisors, the definitions of instances, and since when the store can know what runs."""
+"""Orders to hypervisors, the definitions of instances, and the time since which the store can know
+all running instances.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of domains: who needs a file is one look, however many there are."""
+"""The files of domains: one query finds the users of a file, however many files there are."""
 
 from __future__ import annotations
 
