@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The bases of your own host filters and weighers: the one public module of this folder.
 
-HostFilter, Weigher: subclass one of them to have options of the policy.
-HostStates, HostView, RequestSpec: what their methods are called with.
+HostFilter, Weigher: subclass one of them to have options of the policy. HostStates, HostView,
+RequestSpec: the arguments of their methods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NumPy for the whole engine, or what names the missing package where an array is first made; types of arrays."""
+"""NumPy for the whole engine, or a stand-in that names the missing package at the first creation of
+an array; types of arrays.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Uncertain unless proven: what a hypervisor's answer proves, and the proofs without which no room is freed.
+"""The rules of certainty: an outcome is uncertain unless the answer of a hypervisor proves it; no
+room is freed without a proof.
 
-A failure means "something may have happened" until the hypervisor says otherwise. Whatever frees room, or lets an
-instance be started somewhere else, takes a Proof; only the functions here make one. Data in, data out.
+A failure means "something may have happened" until the hypervisor shows otherwise. All code that
+frees room, or that lets an instance start on another host, needs a Proof; only the functions here
+create one. Data in, data out.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ ACTIVE = ("running", "blocked", "paused", "shutdown", "pmsuspended", "crashed", 
 class Answer:
     """The outcome of a module that may change a hypervisor.
 
-    outcome: DONE, NOTHING or UNCERTAIN. result: what the module returned, plain types; empty when there is none.
-    message: a sentence on a failure.
+    outcome: DONE, NOTHING or UNCERTAIN. result: the result of the module, plain types; empty if
+    there is none. message: a sentence on a failure.
     """
 
     outcome: str
@@ -36,8 +38,8 @@ class Answer:
 def judge(result: dict[str, Any]) -> Answer:
     """The Answer of a module's result.
 
-    A failure proves that nothing was begun only where the module says so itself: ``begun`` is False. An error of
-    Ansible's own, a crash, a time limit prove nothing.
+    A failure proves that nothing was begun only if the module reports that itself: ``begun`` is
+    False. An error of Ansible's own, a crash, a time limit prove nothing.
     """
     if not result.get("failed"):
         return Answer(DONE, result)
@@ -56,7 +58,7 @@ def never_reached(message: str) -> Answer:
 
 
 class Proof:
-    """That something about an instance is certain; ``sentence`` says what and by whom it was seen."""
+    """The certainty of a fact about an instance; ``sentence`` states the fact and its source."""
 
     __slots__ = ("sentence",)
 
@@ -121,7 +123,8 @@ def is_new(host: str, uuid: str) -> StartProof:
 
 
 def is_absent(host: str, look: Mapping[str, Any] | None) -> Proof | None:
-    """A Proof that an instance is not on a host and that nothing brings it there any more, or None.
+    """Return a Proof that an instance is not on a host and that nothing will bring it there, or
+    None.
 
     :param look: an entry of the module _domain_order, or None where the host did not answer.
     """
@@ -131,9 +134,9 @@ def is_absent(host: str, look: Mapping[str, Any] | None) -> Proof | None:
 
 
 def has_vanished(proofs: Iterable[Proof]) -> Proof:
-    """A Proof that an instance is nowhere that it may be: each of these hosts is without it.
+    """Return a Proof that an instance has vanished: none of the hosts that may have it has it.
 
-    :param proofs: of is_absent(), for each of them.
+    :param proofs: the results of is_absent(), for each of them.
     """
     return Proof(" ".join(proof.sentence for proof in proofs))
 
@@ -163,7 +166,8 @@ def has_arrived(order: Mapping[str, Any], result: Mapping[str, Any]) -> Proof | 
     """A Proof that a move is done, or None: it is at its destination and gone from its source.
 
     :param order: source, destination.
-    :param result: of the module _domain_migration: status, source_state, destination_state.
+    :param result: the result of the module _domain_migration: status, source_state,
+        destination_state.
     """
     if result.get("status") != "completed" or result.get("source_state") != "absent":
         return None
@@ -202,7 +206,9 @@ def runs_there(result: Mapping[str, Any]) -> bool:
 
 
 def is_off(host: str) -> Proof:
-    """A Proof that nothing of a host runs: its power was seen to be off, or a person said so in exact words."""
+    """Return a Proof that nothing of a host runs: its power was seen to be off, or a person
+    confirmed it in exact words.
+    """
     return Proof(f"{host} is off.")
 
 
@@ -212,7 +218,9 @@ def is_not_shown(host: str) -> Proof:
 
 
 def is_elsewhere(source: str, destination: str, host: str) -> Proof:
-    """A Proof that a move is over: neither end had the instance when both were looked at for it, and a third host shows it."""
+    """Return a Proof that a move is over: neither end had the instance when both were read, and a
+    third host shows it.
+    """
     return Proof(f"Neither {source} nor {destination} had it, and {host} was read and shows it.")
 
 
@@ -222,5 +230,5 @@ def is_shown(host: str, state: str) -> Proof:
 
 
 def word(who: str) -> Proof:
-    """A Proof that is a person's word, who gave the order by name."""
+    """Return a Proof by the word of a person, who gave the order by name."""
     return Proof(f"By order of {who}.")

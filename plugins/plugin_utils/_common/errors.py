@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one exception the engine raises for anything an operator can act on, and what its sentences are made of."""
+"""The one exception that the engine raises for anything an operator can act on, and the parts of
+its sentences.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ class PlanError(DroverError):
 class InvalidSpecs(DroverError):
     """Extra specs, image properties, aliases or device specs are wrong or contradict each other.
 
-    ``code`` is the name of Nova's exception for the same refusal; Unsupported for what drover does not do.
+    ``code`` is the name of Nova's exception for the same refusal; Unsupported for requests that
+    drover does not support.
     """
 
     def __init__(self, message: str, code: str) -> None:
@@ -60,7 +63,9 @@ class NotThisHost(Unreachable):
 
 
 class RunOver(DroverError):
-    """The whole run has to end: its playbook is gone, its time is over, or it has lost a lease. No other host is tried."""
+    """The whole run must end: its playbook is gone, its time is over, or it has lost a lease. No
+    other host is tried.
+    """
 
 
 class Late(DroverError):
@@ -73,7 +78,7 @@ class Late(DroverError):
 
 
 def natural(name: str) -> tuple[list[int | str], str]:
-    """Return what names are sorted by, so that kvm2 comes before kvm10."""
+    """Return the key for the sorting of names, so that kvm2 is before kvm10."""
     parts = _DIGITS.split(name)
     return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
 
@@ -113,7 +118,9 @@ def said_once(found: Iterable[tuple[str, str]], start: str = "") -> list[str]:
 
 
 def node_label(host: str, node: str | None) -> str:
-    """Return the name of a compute node for people: the host's, and the node's where it says more."""
+    """Return the name of a compute node for people: the host's name, and the node's name if it
+    differs.
+    """
     return f"{host}/{node}" if host and node and host != node else host
 
 
@@ -132,7 +139,7 @@ def refuse_unknown_rules(lifted: Iterable[str], rules: Collection[str]) -> None:
         raise DroverError(f"There is no rule named {', '.join(unknown)} to lift; the rules are {', '.join(rules)}. Nothing was changed.")
 
 
-#: Of the collection as it is installed.
+#: The requirements file of the installed collection.
 _REQUIREMENTS = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "requirements.txt"))
 
 

@@ -21,7 +21,7 @@ def checked(labels: Any, where: str, removals: bool = False) -> dict[str, Any]:
     """Return labels that people give.
 
     :param where: the beginning of a refusal.
-    :param removals: whether a value may be None, for a label that is removed.
+    :param removals: True if a value may be None, for a label that is removed.
     :raises DroverError: they are not valid.
     """
     if labels is None:

@@ -31,7 +31,8 @@ class DiscoveredClass(NamedTuple):
     reserved_unit: int = 1
     #: The option of compute_node for its allocation ratio; without one the ratio is always ``initial_ratio``.
     ratio: str | None = None
-    #: As Nova's initial_*_allocation_ratio: while neither the option nor the store has a value.
+    #: See Nova's initial_*_allocation_ratio: it counts while neither the option nor the store has a
+    #: value.
     initial_ratio: float = 1.0
 
 
@@ -86,7 +87,9 @@ def unit_of(name: str) -> str | None:
 
 
 def label_of(name: str) -> str:
-    """Return what stands behind an amount of a resource class in a sentence: its unit, of what, or the class."""
+    """Return the text after an amount of a resource class in a sentence: its unit and the resource,
+    or the class.
+    """
     return f"GiB in the storage pool {pool_of(name)}" if name.startswith(POOL_PREFIX) else UNITS.get(name, name)
 
 
@@ -115,6 +118,6 @@ def to_sizes(resources: Mapping[str, int]) -> dict[str, int]:
 
 
 def size_text(resources: Mapping[str, int]) -> str:
-    """Return amounts by resource class as people say them: ``2 vCPU, 64 MiB, 1 GiB``."""
+    """Return amounts by resource class as text for people: ``2 vCPU, 64 MiB, 1 GiB``."""
     in_pools = any(name.startswith(POOL_PREFIX) for name in resources)
     return ", ".join(f"{amount} {label_of(name)}" for name, amount in resources.items() if amount or not in_pools)

@@ -30,7 +30,8 @@ def read(where: str, value: Any, unit: str, least: int = 0, refuse: Refusal = Dr
     and so on are powers of 1000, as in libvirt.
 
     :param where: the beginning of the sentence, such as ``instance web1: memory_mb``.
-    :raises DroverError: or what ``refuse`` makes; it is no size, not whole in the unit, or below ``least``.
+    :raises DroverError: or the exception of ``refuse``; it is no size, not whole in the unit, or
+        below ``least``.
     """
     if isinstance(value, str):
         found = _SIZE.fullmatch(value.strip())

@@ -127,7 +127,8 @@ _OFF = ("", "0", "f", "false", "off", "n", "no", "none")
 def refuse_unknown(extra_specs: Mapping[str, Any], properties: Mapping[str, Any], where: str) -> None:
     """Refuse a name in a namespace of ours that does nothing.
 
-    :param extra_specs: of a flavor or an instance. properties: of an image. A value of None removes the key.
+    :param extra_specs: the extra specs of a flavor or an instance. properties: of an image. A value
+        of None removes the key.
     :param where: the beginning of the error.
     :raises DroverError: naming it, and the nearest one that is known.
     """
@@ -156,7 +157,7 @@ def refuse_unknown_of_request(request: Any, where: str) -> None:
     """Refuse unknown names of a request: its own names, and the names of a flavor or an image that
     the request defines in place.
 
-    :param request: as users write it, perhaps of a wrong type.
+    :param request: the request as users write it, perhaps of a wrong type.
     :raises DroverError: see refuse_unknown().
     """
     if not isinstance(request, Mapping):

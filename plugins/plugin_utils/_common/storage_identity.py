@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One text for one file or device of shared storage, the same on every host that sees it.
 
-Data in, data out. It is made of where storage comes from, as hosts report it, or of what the operator declares.
+Data in, data out. It is derived from the source of the storage, as hosts report it, or from the
+operator's declaration.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def all_disks(facts: Mapping[str, Any]) -> list[Any]:
     """Return the disks of a domain by both of its definitions: the disks of its next start, and the
     disks that only the running guest has.
 
-    :param facts: of the domain, or an instance of a plan.
+    :param facts: the facts of the domain, or an instance of a plan.
     """
     return [*(facts.get("disks") or ()), *(facts.get("running_disks") or ())]
 
@@ -102,7 +103,9 @@ def of_disk(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
 
 
 def anywhere(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """The text of a disk, be it a file, a device or on the network; None where it is the node's alone, as far as is known."""
+    """Return the text of a disk: a file, a device or a disk on the network; None if only the node
+    is known to have it.
+    """
     found: str | None = disk.get("origin") or of_disk(disk, node) or disk.get("shared_id")
     return found
 
@@ -153,7 +156,7 @@ def paths_at(text: str, node: Mapping[str, Any]) -> list[str]:
 def may_see(name: Mapping[str, Any], text: str | None, here: Mapping[str, Any], there: Mapping[str, Any], near: Iterable[str]) -> bool:
     """Return True if a node may see a file of another node, by the reports of both nodes.
 
-    :param name: of the file, as the module _file_users gives it.
+    :param name: the name of the file, as the module _file_users gives it.
     :param text: its text; None where its storage is its node's alone, as far as is known.
     :param here: facts of the node that has it; there: of the other one.
     :param near: the numbers of folders of the first node that are mounted with the file.

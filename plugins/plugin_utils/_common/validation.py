@@ -144,7 +144,7 @@ def unknown_host(host: str, known: Iterable[str], refuse: Refusal = PlanError) -
     names = sorted(set(known), key=natural)
     if not names:
         return refuse(f"Host {host} is not in the store, which is empty. Run the playbook drover.compute.discover first.")
-    # A list in JSON comes as Python writes it.
+    # A list in JSON arrives in Python's spelling.
     several = [each for each in re.split(r"[\s,:;\[\]'\"]+", host) if each]
     if len(several) > 1 and set(several) & set(names):
         return refuse(f"{host} names {len(several)} hosts, and one host is wanted here. Run it once for each host; nothing was done.")

@@ -27,7 +27,7 @@ OF_ONE = ("uuid", "host")
 def instances(items: Any, where: Where) -> list[dict[str, Any]]:
     """Check a list of instance definitions.
 
-    :param where: a function item -> text that says where it stands.
+    :param where: a function item -> text about the place of the item.
     :returns: a list of plain dicts, one for each instance, so several of a definition with ``count``. With the sizes of
         requests.complete(), unless their flavor is only named.
     :raises DroverError: the first thing that is wrong, in words.
@@ -105,7 +105,9 @@ def _section(name: str, items: Any, where: Where, rule: Callable[[dict[str, Any]
 
 
 def _read(section: str, items: Any, where: Where) -> Iterator[tuple[dict[str, Any], str]]:
-    """Read the items of a section by its table; yield each with what begins a sentence about it."""
+    """Read the items of a section by its table; yield each with the beginning of a sentence about
+    it.
+    """
     word = WORDS[section]
     required = " and ".join(key for key, field in tables.SECTIONS[section].items() if field.required)
     if not isinstance(items, list):
@@ -127,7 +129,7 @@ def _read(section: str, items: Any, where: Where) -> Iterator[tuple[dict[str, An
 
 
 def _one_of_many(item: Mapping[str, Any], place: str) -> None:
-    """Refuse what several instances of one definition cannot share."""
+    """Refuse keys that several instances of one definition cannot share."""
     if item.get("count") is None:
         return
     given = [key for key in OF_ONE if item.get(key)]
@@ -173,7 +175,7 @@ def with_flavors(
 ) -> list[dict[str, Any]]:
     """Fill in the sizes of instances that name a flavor.
 
-    :param items: as instances() returns them.
+    :param items: the result of instances().
     :param flavors: by name, the flavors of the file and of the store.
     :param places: the place of each instance in the file, by name.
     :raises DroverError: there is no such flavor.
@@ -216,9 +218,10 @@ def known_pools(
 ) -> None:
     """Refuse a disk in a storage pool that no host has, of an instance that is not built yet.
 
-    :param instances: as identity.resolve() returns them.
+    :param instances: the result of identity.resolve().
     :param known: the names of the pools in drover_storage_pools that a host has had running.
-    :param lacking: for names of other pools there the hosts whose drover_storage_pools has them.
+    :param lacking: for the names of other pools, the hosts that have them in their
+        drover_storage_pools.
     """
     for item in instances:
         for number, disk in enumerate(item["disks"], 1):

@@ -20,9 +20,10 @@ def with_devices(
     of the domain.
 
     :param networks: the result of hardware.networks().
-    :param pci_devices: of the claim: address, request, managed, and interface where the device has one on the host. The requests of network
-        ports come last, in the order of the networks.
-    :param mdevs: of the claim, each with uuid.
+    :param pci_devices: the PCI devices of the claim: address, request, managed, and interface if
+        the device has one on the host. The requests of network ports are the last ones, in the
+        order of the networks.
+    :param mdevs: the mediated devices of the claim, each with uuid.
     :param where: the beginning of each sentence.
     :returns: the interfaces, each with ``type`` (of libvirt), ``address`` and ``managed`` (of a hostdev), ``dev`` (of a macvtap); and hostdevs, each
         with ``type`` (pci or mdev) and ``address`` and ``managed``, or ``uuid``. An ``address`` is domain, bus, slot and function in hexadecimal.

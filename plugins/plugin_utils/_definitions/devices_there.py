@@ -48,8 +48,8 @@ class Difference(NamedTuple):
 def disks(definition: Mapping[str, Any], facts: Mapping[str, Any], root: Element, folder: str) -> list[Difference]:
     """Compare disks.
 
-    :param definition: as identity.resolve() returns it.
-    :param facts: of the domain, as the module hypervisor_info returns them.
+    :param definition: a result of identity.resolve().
+    :param facts: the facts of the domain, as the module hypervisor_info returns them.
     :param root: its XML.
     :param folder: for new disks without a path, on its host.
     """
@@ -281,7 +281,7 @@ def _pairs_of_drives(buses: Sequence[str], drives: Sequence[Mapping[str, Any]]) 
     By the bus, since libvirt sorts devices by their buses and keeps the order on each of them; else the first that is left, since the instance
     may not have been built from this definition.
 
-    :param buses: of the drives of the definition, in order.
+    :param buses: the buses of the drives of the definition, in order.
     """
     left, pairs = list(drives), {}
     for by_bus in (True, False):
@@ -293,7 +293,7 @@ def _pairs_of_drives(buses: Sequence[str], drives: Sequence[Mapping[str, Any]]) 
 
 
 def _asked(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what hardware() makes of a definition."""
+    """Return the result of hardware() for a definition."""
     guest = definition.get("guest") or {}
     given = (definition, guest.get("extra_specs"), guest.get("image_properties"))
     return hardware.hardware(*given, where=definition["name"], vcpus=definition["vcpus"])

@@ -56,10 +56,11 @@ def found(
 ) -> list[Difference]:
     """Return each difference between a definition and its instance.
 
-    :param definition: as identity.resolve() returns it.
-    :param instance: of the store. kept: its further facts in the store, see instances.kept().
-    :param facts: of its domain, as the module hypervisor_info returns them; None to use the facts
-        in the store.
+    :param definition: a result of identity.resolve().
+    :param instance: the instance in the store. kept: its further facts in the store, see
+        instances.kept().
+    :param facts: the facts of its domain, as the module hypervisor_info returns them; None to use
+        the facts in the store.
     :param folder: for new disks without a path, on its host.
     :param flavors: the flavors of the store, by name.
     """
@@ -70,7 +71,7 @@ def found(
         there |= {"policy": move_policy.from_metadata(metadata, name), "labels": labels.from_metadata(metadata, name)[0]}
     differing = []
     for key in COMPARED:
-        # The disks of the domain say more.
+        # The disks of the domain are compared instead: they show more.
         if (key != "disk_gb" or facts is None) and _value(key, there) != _value(key, definition):
             differing.append(
                 Difference(key, _value(key, there), _value(key, definition), _change(key, definition, there, flavors), _way(key))
@@ -87,7 +88,7 @@ def found(
         for key, has, wanted in hardware_there.differing(definition, root, definition["name"])
     ]
     if facts["name"] != definition["name"]:
-        # Nothing is done to a domain that may be another one.
+        # A domain that may be another one is not changed.
         way = "rename the domain with virsh domrename while it is shut off, or correct the definition, first"
         differing = [Difference("name", facts["name"], definition["name"], way=way), *(each._replace(change=None) for each in differing)]
     return differing
@@ -151,7 +152,7 @@ def lines(name: str, differing: Sequence[Difference]) -> list[str]:
 def stranger(definition: Mapping[str, Any], instance: ListedInstance) -> list[str]:
     """Name an instance that has the name of the definition but was not built from it.
 
-    :param definition: as check.instances() returns it.
+    :param definition: a result of check.instances().
     """
     name = definition["name"]
     if definition.get("uuid") or instance["definition"] == orders.definition_of(definition.get("project"), name):

@@ -4,7 +4,8 @@
 """Disks that exist already and that an instance only uses: their keys, the rules between the keys,
 and their values in the domain.
 
-Such a disk is never made, never copied into and never removed. Of a secret only its uuid or its usage is known here, never its value.
+Such a disk is never made, never copied into and never removed. Only the uuid or the usage of a
+secret is known here, never its value.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _LAST_ID = 2**32 - 2
 PROTOCOLS = tuple(_NAMES)
 FORMATS = ("raw", "qcow2")
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-#: The keys for a new disk and its content do not go with an existing disk.
+#: The keys for a new disk and its content cannot be combined with an existing disk.
 _NOT_WITH = ("image", "image_format", "path", "traits")
 
 SOURCE: Table = {
@@ -145,13 +146,13 @@ def _check_network(source: Mapping[str, Any], place: str) -> None:
 
 
 def text_of(disk: Mapping[str, Any]) -> str:
-    """Return what the facts of a domain have as the source of this disk: a path, or protocol:name."""
+    """Return the source of this disk as in the facts of a domain: a path, or protocol:name."""
     source = disk["source"]
     return str(source.get("path") or f"{source['protocol']}:{source['name']}")
 
 
 def for_domain(disk: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the domain XML says of a disk that exists.
+    """Return the content of the domain XML for an existing disk.
 
     :returns: a dict: type (of libvirt), and file, dev, or protocol, name, hosts, auth (None, or username, type, uuid or usage) and identity; and
         format.

@@ -28,7 +28,7 @@ _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "int", "f
 
 
 class Document:
-    """One definitions file. ``data`` is its content; ``where(item)`` says where a mapping stands."""
+    """A definitions file. ``data`` is its content; ``where(item)`` returns the place of a mapping."""
 
     def __init__(self, path: str) -> None:
         """Read the file.
@@ -61,7 +61,7 @@ class Document:
         validation.check_keys(path, [key for key in self.data if not str(key).startswith(tables.OWN)], tables.SECTIONS)
 
     def section(self, name: str) -> Any:
-        """One of tables.SECTIONS; an empty list when the file has none."""
+        """Return a section, one of tables.SECTIONS; an empty list if the file has none."""
         found = self.data.get(name)
         return [] if found is None else found
 
@@ -92,7 +92,7 @@ class Document:
         """
         seen: set[int] = set()
         above: set[int] = set()
-        # A node a second time, as done, when all that is in it has been looked at.
+        # Each node is on the stack a second time, as done: it is popped after all its contents.
         nodes = [(root, False)]
         while nodes:
             node, done = nodes.pop()
@@ -124,7 +124,7 @@ class Document:
         """Set keys of an instance, touching nothing else of the file.
 
         :param number: the instance's place in the list of instances, from 0.
-        :param values: dict of keys and texts. A key that is new goes under the instance's name.
+        :param values: dict of keys and texts. A new key is inserted under the name of the instance.
         """
         node = _value(self._root, "instances").value[number]
         name = next((pair for pair in node.value if pair[0].value == "name"), None)
@@ -225,13 +225,14 @@ class Document:
                 "it is. Run again: what was placed is in the store and is written then."
             )
         try:
-            # A link is followed: the file it names is what git knows.
+            # A link is followed: git tracks the file that it names.
             self._replace(os.path.realpath(self.path), text)
         except OSError as problem:
             raise DroverError(f"The definitions file {self.path} cannot be written: {problem.strerror}.") from problem
 
     def _replace(self, target: str, text: str) -> None:
-        # Replacing a file needs no right to write it, but who took that right away meant it.
+        # The replacement of a file needs no right to write it, but a person who removed that right
+        # meant it.
         with open(target, "r+b"):
             old = os.stat(target)
         handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".drover-")
@@ -271,6 +272,8 @@ def _scalar(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text in double quotes; what JSON leaves as it is and YAML does not print is escaped too."""
+    """Return a text in double quotes; characters that JSON leaves unchanged and YAML does not print
+    are escaped, too.
+    """
     quoted = json.dumps(text, ensure_ascii=False)
     return "".join(letter if letter.isprintable() else f"\\U{ord(letter):08X}" for letter in quoted)

@@ -27,16 +27,16 @@ LONGEST, LONGEST_PATH = 255, 1024
 
 
 class Field(NamedTuple):
-    """One key of a mapping in a definitions file.
+    """A key of a mapping in a definitions file.
 
     kind: the kind of its value; several kinds if people may write it in several ways. description:
     one or more sentences of plain Markdown, for the documentation and editors. example: a value as
     it is written in the file. choices: the only texts that it may be. least, most: the ends of a
     whole number; ``least`` is the least size, too. required: True if each mapping must have it.
     fields: the table of a mapping, or of each item of a list of mappings. A mapping without a table
-    takes any keys. items: of a list of other things, the field of one item. check: makes of a value
-    what the rest of the program works with; called with the value and the place. longest: the most
-    characters of a text, which is one line; None for a text of several lines, or with its own
+    takes any keys. items: of a list of other things, the field of one item. check: converts a value
+    to the form that the rest of the program uses; called with the value and the place. longest: the
+    most characters of a text, which is one line; None for a text of several lines, or with its own
     rules.
     """
 
@@ -132,7 +132,7 @@ def odd_character(text: str) -> str | None:
 def no_text(key: str, value: Any) -> str:
     """Return the sentence about a value that YAML does not read as a text, such as ``name: 103``."""
     kind = "true or false" if isinstance(value, bool) else "a number" if isinstance(value, (int, float)) else "a date or the like"
-    # Of other numbers YAML does not keep how they were written.
+    # YAML does not keep the original spelling of other numbers.
     example = f', such as {key}: "{value}"' if isinstance(value, int) and not isinstance(value, bool) else ""
     shown = validation.shown(value) if isinstance(value, (bool, int, float)) else value
     return f"{key} must be a text, not {shown}, which YAML reads as {kind}. Put it into quotes{example}."

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The type of domain and the CPU of a guest, as a definition or its host's variables say."""
+"""The type of domain and the CPU of a guest, from a definition or from its host's variables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import fields, hardware_fields
 
 TYPES = ("kvm", "qemu")
 PASSTHROUGH = "host-passthrough"
-#: The keys of a definition that say what hardware the instance has.
+#: The keys of a definition that describe the hardware of the instance.
 KEYS = ("domain_type", *hardware_fields.INSTANCE_FIELDS)
 #: More need an IOMMU with extended interrupt mode, which the domains of this collection do not have.
 MOST_VCPUS = {"x86_64": 255, "i686": 255}
@@ -49,7 +49,7 @@ def hardware(offered: str | None, given: Mapping[str, Any], of_host: Mapping[str
     :param offered: the best type of domain that the host offers.
     :param given, of_host: dicts with domain_type and cpu, as a definition and as the host's variables have them.
     :returns: a dict: domain_type, cpu (mode, model, features; None for QEMU's default).
-    :raises DroverError: one of them is nonsense, or the host cannot do it.
+    :raises DroverError: a value is invalid, or the host cannot provide it.
     """
     place = f"{where}, drover_domain_type and drover_cpu"
     kind = checked_type(given.get("domain_type"), where) or checked_type(of_host.get("domain_type"), place) or offered
@@ -68,10 +68,11 @@ def hardware(offered: str | None, given: Mapping[str, Any], of_host: Mapping[str
 
 
 def lacking(given: Mapping[str, Any], vcpus: int, arch: str | None, kinds: Collection[str]) -> list[str]:
-    """Return for what reasons a host cannot build a guest, as its last discovery found it; none where that is not known.
+    """Return the reasons why a host cannot build a guest, by its last discovery; an empty list if
+    they are not known.
 
     :param given: a dict with domain_type and cpu, as a definition has them.
-    :param arch, kinds: of the host: its architecture, and the types of domain that it offers for that.
+    :param arch, kinds: the architecture of the host, and the types of domain that it offers for it.
     """
     found = []
     if kinds and "kvm" not in kinds:

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The hardware of an instance, from its definition, the extra specs of its flavor and the properties of its image (N9.5).
 
-A key of the definition goes before all else. Below it the rules of Nova decide between flavor and image.
+A key of the definition has priority over all else. Below it the rules of Nova decide between flavor
+and image.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ class Sources(NamedTuple):
     properties: Mapping[str, Any]
 
     def of_flavor(self, name: str) -> str | None:
-        """Return an extra spec as text, None where it is not there or empty."""
+        """Return an extra spec as text, None if it is missing or empty."""
         return _text(self.extra_specs.get(name))
 
     def of_image(self, name: str) -> str | None:
-        """Return an image property as text, None where it is not there or empty."""
+        """Return an image property as text, None if it is missing or empty."""
         return _text(self.properties.get(name))
 
     def agreed(self, flavor_name: str, image_name: str) -> str | None:
@@ -83,12 +84,12 @@ def hardware(
     vcpus: int = 1,
     arch: str = "x86_64",
 ) -> dict[str, Any]:
-    """Return the hardware of an instance, but for its disks and networks.
+    """Return the hardware of an instance, without its disks and networks.
 
     :param definition: its keys of hardware_fields.INSTANCE_FIELDS, checked.
-    :param extra_specs, properties: of its flavor and its image.
+    :param extra_specs, properties: the extra specs of its flavor and the properties of its image.
     :param where: the beginning of each sentence.
-    :param arch: of its host.
+    :param arch: the architecture of its host.
     :returns: machine (None for libvirt's own), firmware (None for BIOS, else features, each name and enabled, and smm), tpm, graphics, video,
         serial_ports, console_log, guest_agent, watchdog, rng (None, or rate_bytes and rate_period, each may be None), boot, boot_menu,
         cpu_topology (None for one core in each socket, else sockets, cores and threads), inputs, cdroms; and the defaults of its disks and
@@ -232,7 +233,7 @@ def _is_q35(machine: str | None) -> bool:
 
 
 def _cdrom_bus(machine: str | None, arch: str) -> str:
-    # As Nova: q35 has no IDE, and other architectures have neither.
+    # As in Nova, q35 has no IDE, and other architectures have none, either.
     if arch not in _X86:
         return "scsi"
     return "ide" if _is_pc(machine) else "sata"
@@ -329,7 +330,7 @@ def _watchdog(given: Sources) -> dict[str, str] | None:
     own = given.definition.get("watchdog")
     if own:
         return {"model": own.get("model") or "i6300esb", "action": own["action"]}
-    # Here the image goes before the flavor.
+    # Here the image has priority over the flavor.
     action = _first(given.of_image("hw_watchdog_action"), given.of_flavor("hw:watchdog_action"), "disabled")
     given.chosen("hw:watchdog_action", action, ("none", "pause", "poweroff", "reset", "disabled"))
     return None if action == "disabled" else {"model": "i6300esb", "action": action}

@@ -234,7 +234,7 @@ def _refuse_port(value: Mapping[str, Any], place: str) -> None:
         raise DroverError(f"{place}: a virtual function has one VLAN, not a trunk. Take vlan: {{tag: 42}}, or another kind of network.")
 
 
-#: Why a key does not go with a device of the host.
+#: The reasons why a key cannot be combined with a device of the host.
 _WHY = {
     "bridge": "which takes a device of the host instead",
     "network": "which takes a device of the host instead",

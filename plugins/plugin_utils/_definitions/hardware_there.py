@@ -18,7 +18,7 @@ def differing(definition: Mapping[str, Any], root: Element, where: str) -> list[
     """Compare the hardware that a definition, its flavor or its image request with the hardware of
     a domain. Hardware that none of them requests is not compared.
 
-    :param definition: as identity.resolve() returns it.
+    :param definition: a result of identity.resolve().
     :param root: the XML of the domain.
     :returns: for each key that differs: (key, the value of the domain, the value of the definition).
     """
@@ -184,7 +184,7 @@ def _cpu_there(root: Element) -> str:
     return _cpu({"mode": cpu.get("mode"), "model": model, "features": features})
 
 
-#: Key -> (its text in what hardware() returns, its text in a domain).
+#: Key -> (its text from the result of hardware(), its text in a domain).
 _READERS: dict[str, tuple[Callable[[Mapping[str, Any]], str], Callable[[Element], str]]] = {
     "firmware": (_asked_firmware, _firmware),
     "tpm": (lambda asked: f"{asked['tpm']['version']} {asked['tpm']['model']}" if asked["tpm"] else "none", _tpm),

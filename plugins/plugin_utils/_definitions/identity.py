@@ -16,7 +16,8 @@ from .._scheduler.request_spec import RequestSpec
 from .._store import orders
 from . import cloud_init, disk_files, guest, hardware, requests, tables
 
-#: The file says where it is, and the store has never seen it: it was placed with another store, or this one came back from a backup.
+#: The state of a definition if the file has its place and the store has never seen it: it was
+#: placed with another store, or this store was restored from a backup.
 UNSEEN = "unseen"
 #: Glance's names of formats that QEMU calls otherwise.
 _QEMU_NAMES = {"vhd": "vpc"}
@@ -41,7 +42,7 @@ def resolve(
     :returns: the definitions with uuid, with state and host of the store (new and None for an
         unknown one, UNSEEN and the host of the definition if that was written back once), with
         request (the argument of the lookup schedule) and, for an instance that has its claim,
-        selection. Of a flavor and an image it has the names.
+        selection. The flavor and the image are given by their names.
     :raises DroverError: a request is malformed, a name is on several instances, uuid and name
         belong to different ones, or a disk has the path of another instance's file.
     """
@@ -192,7 +193,7 @@ def leftover(absent: Iterable[Mapping[str, Any]], known: Sequence[Mapping[str, A
             proven = [each for each in there if each["name"] == name and item.get("project") in (None, each.get("project"))]
             reason = "has another name or project in its definition"
         else:
-            # One of no project may be the one that is meant.
+            # An instance without a project may be the meant one.
             projects = (item.get("project"), None) if item.get("project") else {each.get("project") for each in known}
             there = [each for each in known if each["name"] == name and each.get("project") in projects]
             proven = [each for each in there if each["definition"] == marker]
@@ -243,7 +244,7 @@ def _resolved(instance: Mapping[str, Any], asked: Mapping[str, Any], spec: Reque
         "image": spec.image.name if spec.image is not None else None,
         "server_group": group["name"] if isinstance(group, Mapping) else group,
         "metadata": {**move_policy.to_metadata(instance.get("policy")), **labels.to_metadata(instance.get("labels"))},
-        # A claim has a domain_type too: what its host offers.
+        # A claim has a domain_type, too: the type that its host offers.
         "guest": {
             **{key: instance[key] for key in guest.KEYS if instance.get(key) is not None},
             **dict(zip(("extra_specs", "image_properties"), map(dict, _wishes(instance, spec)))),

@@ -32,7 +32,7 @@ class Change(NamedTuple):
 
 
 def keep(connection: Connection, sections: Sections, now: float) -> list[Change]:
-    """Make what the sections describe, or change it; the rest of the store stays as it is.
+    """Create or change the items that the sections describe; the rest of the store stays unchanged.
 
     :raises DroverError: an aggregate has an unknown host, a host would be in two zones, or a server group has another policy.
     """

@@ -13,10 +13,11 @@ from .._common.errors import DroverError
 from .._scheduler import request_fields
 from . import hardware_fields
 
-#: Of a group of resources, as Placement has it.
+#: The longest suffix of a group of resources in Placement.
 _LONGEST_SUFFIX = 64
 
-#: The keys of a definition that go to the scheduler as they are, by the names of the lookup schedule.
+#: The keys of a definition that are passed to the scheduler unchanged, by the names of the lookup
+#: schedule.
 KEYS = (
     "name",
     "uuid",
@@ -132,7 +133,8 @@ def _pool_specs(definition: Mapping[str, Any]) -> dict[str, str]:
 def _hardware_specs(definition: Mapping[str, Any]) -> dict[str, str]:
     """Return Nova's extra specs for the TPM and the Secure Boot of a definition, which ask for hosts with their traits (N1.3).
 
-    They are recorded with the instance, so later moves ask for them again. As in its domain, these keys go over all others.
+    They are recorded with the instance, so later moves ask for them again. As in its domain, these
+    keys override all others.
     """
     specs = {}
     tpm = definition.get("tpm")

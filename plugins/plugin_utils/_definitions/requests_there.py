@@ -20,7 +20,7 @@ from .._numa.request import HostRequest
 from .devices_there import Difference
 
 ALIAS = "pci_passthrough:alias"
-#: Specs that keys of a definition write too. The domain says more of them.
+#: Specs that keys of a definition write too. The domain shows more about them.
 OF_DOMAIN = ("hw:tpm_version", "hw:tpm_model", "os:secure_boot")
 _SMALL_PAGE = 4
 _NEW = (
@@ -39,10 +39,11 @@ def differing(
     flavors: Mapping[str, Mapping[str, Any]],
     of_domain: bool,
 ) -> list[Difference]:
-    """Compare what a definition asks for with what its instance has.
+    """Compare the request of a definition with its instance.
 
-    :param definition: as identity.resolve() returns it.
-    :param there: of the store: flavor (its name), extra_specs (its own), vcpus, memory_mb (MiB), cells and devices, see instances.kept().
+    :param definition: a result of identity.resolve().
+    :param there: the facts in the store: flavor (its name), extra_specs (its own), vcpus, memory_mb
+        (MiB), cells and devices, see instances.kept().
     :param flavors: the flavors of the store, by name.
     :param of_domain: True if the values of the domain are compared elsewhere.
     """
@@ -73,8 +74,8 @@ def _named(key: str) -> str:
 
 
 def _topology(definition: Mapping[str, Any], there: Mapping[str, Any]) -> list[Difference]:
-    """Compare CPUs, cells and pages. Nothing is compared if the domain is bound in a way that no
-    claim makes.
+    """Compare CPUs, cells and pages. Nothing is compared if the domain is bound in another way than
+    by a claim.
     """
     has = topology_of(there["cells"], there["vcpus"])
     if there["cells"] and has is None:

@@ -214,7 +214,7 @@ SERVER_GROUPS: Table = {
     "max_moving": Field(WHOLE, "The most members that move at the same time, over all runs. By default there is no limit.", 1, least=1),
 }
 
-#: Of mappings in the sections that are kept in the store.
+#: The description of mappings in the sections that are kept in the store.
 _KEPT = "In the store, a key with the value null is removed, and keys that are not named stay."
 
 EXTRA_SPECS = Field(
@@ -395,7 +395,8 @@ SECTIONS: dict[str, Table] = {
     "aggregates": AGGREGATES,
 }
 
-#: Other keys of the file begin so. They are ignored, and may have anchors for what several instances share.
+#: Other keys of the file begin so. Such keys are ignored, and may have anchors for values that
+#: several instances share.
 OWN = "x-"
 
 _OF_SECTIONS = {

@@ -95,7 +95,7 @@ def begin_resize(
 ) -> OpenedMigration:
     """Open a resize, on the same host or to another one. Both sizes are allocated until confirm() or revert().
 
-    :raises DroverError: as begin(), or the project would be beyond its quota with both sizes.
+    :raises DroverError: see begin(); also if the project would be beyond its quota with both sizes.
     """
     return _begin(connection, instance_uuid, host, node, RESIZE, now, source_host, target)
 
@@ -198,10 +198,10 @@ def finish(
 ) -> None:
     """Record that the instance has moved, and free the room at the source.
 
-    Of a resize both are kept until confirm() or revert(), of an evacuation until clear_source().
+    A resize keeps both until confirm() or revert(), an evacuation until clear_source().
 
     :param proof: the instance is at the destination and gone from the source.
-    :param domain_state: of the domain at the destination; None if it is unchanged.
+    :param domain_state: the state of the domain at the destination; None if it is unchanged.
     :param copies, seconds: the amounts that the move copied and its duration, for the estimates of
         later moves; None if they are not known.
     """
@@ -241,7 +241,7 @@ def revert(connection: Connection, uuid: str, proof: certainty.Proof, domain_sta
     """Revert a finished resize: allocations, flavor, sizes and place are the old ones.
 
     :param proof: the instance is at its source again with its old size.
-    :param domain_state: of the domain there; None if it is unchanged.
+    :param domain_state: the state of the domain there; None if it is unchanged.
     """
     certainty.require(proof)
     migration = _migration(connection, uuid)
@@ -256,7 +256,7 @@ def revert(connection: Connection, uuid: str, proof: certainty.Proof, domain_sta
 def clear_source(connection: Connection, uuid: str, proof: certainty.Proof, now: float) -> None:
     """Free the room at the source of an evacuation, which is back. The instance may have moved on since.
 
-    :param proof: the source does not have the instance any more.
+    :param proof: the source does not have the instance now.
     """
     certainty.require(proof)
     migration = _migration(connection, uuid)
@@ -280,7 +280,7 @@ def end_moved_back(connection: Connection, uuid: str, proof: certainty.Proof, me
     """Close an evacuation of an instance that is at its source again. No room is freed: the discovery
     that found it moves that to where it is.
 
-    :param proof: the host that had it does not have it any more.
+    :param proof: the host that had it does not have it now.
     """
     certainty.require(proof)
     if not _is_closed(_migration(connection, uuid), "done", "completed"):
@@ -297,7 +297,7 @@ def _others(connection: Connection, migration: Row) -> list[str]:
 def undo(connection: Connection, uuid: str, proof: certainty.Proof, message: str | None, now: float, status: str = "failed") -> None:
     """Undo a migration: the instance gets its room at the source back, and the room at the destination is free.
 
-    :param proof: the destination has nothing of the instance and gets nothing any more.
+    :param proof: the destination has nothing of the instance and will get nothing of it.
     :param status: failed, or cancelled if a person wanted that.
     """
     certainty.require(proof)
@@ -328,7 +328,7 @@ def end_at_dead(connection: Connection, uuid: str, proof: certainty.Proof, messa
         undo(connection, uuid, proof, message, now)
     elif migration.status == "finished":
         stayed = migration.source_node_id == migration.destination_node_id
-        # Elsewhere it has left the old size with its old host.
+        # If it went to another host, it has left the old size with its old host.
         which = "new" if details.get("arrived") or not stayed else "old"
         _hold_instance(connection, migration)
         holdings.settle(connection, migration, which, now)
@@ -346,7 +346,7 @@ def abandon(connection: Connection, uuid: str, proof: certainty.Proof, message: 
     """Close a resize of an instance that neither end has; the instance then holds room at its
     destination alone, until it is forgotten.
 
-    :param proof: neither end has the instance, nor gets it any more.
+    :param proof: neither end has the instance, nor will get it.
     :raises DroverError: another run has closed it.
     """
     certainty.require(proof)
@@ -364,7 +364,8 @@ def note_nowhere(connection: Connection, uuid: str, now: float, nowhere: bool = 
 
 
 def end_elsewhere(connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float) -> None:
-    """Undo the migration of an instance that a person moved to a third host, and delete what both ends showed of it.
+    """Undo the migration of an instance that a person moved to a third host, and delete its domains
+    at both ends from the store.
 
     It gets its room at the source back; the discovery that found it moves that to where it is.
 

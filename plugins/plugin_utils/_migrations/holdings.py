@@ -3,11 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The allocations at both ends of a move, and where the instance is afterwards (N9.1 and N9.3).
 
-While a migration is open its uuid has the allocations at the source, and the instance's uuid those at the destination.
-If both ends use one sharing provider, such as a pool of disks that both see, the instance keeps its allocations there and
-none are doubled. Its allocations before and after the move are in the details of the migration then, as for a resize.
-An evacuation keeps the allocations at both ends under the uuid of the instance. If the instance moves on before the dead host is back, those at
-the dead host stay as they are: they are no part of the size of the instance, and no other move frees them.
+While a migration is open, its uuid has the allocations at the source, and the uuid of the instance
+has the allocations at the destination. If both ends use one sharing provider, such as a pool of
+disks that both see, the instance keeps its allocations there and none are doubled. Its allocations
+before and after the move are in the details of the migration then, as for a resize. An evacuation
+keeps the allocations at both ends under the uuid of the instance. If the instance moves on before
+the dead host is back, the allocations at the dead host stay: they are no part of the size of the
+instance, and no other move frees them.
 
 The NUMA cells of an instance are stored by node, so it has the cells of both ends under its own
 uuid; in a resize on one node the migration has the old cells.
@@ -50,10 +52,10 @@ def swap(
 ) -> dict[str, Any]:
     """Write the allocations of a move that is opened.
 
-    :param uuid: of the migration.
+    :param uuid: the uuid of the migration.
     :param ends: the compute nodes that the instance leaves and goes to.
     :param groups: the server group of the instance, if it has one.
-    :param target: of a resize.
+    :param target: the target of a resize.
     :param given: the allocations that the plan chose at the destination.
     :param shown: the destination shows the instance already.
     :returns: the details of the migration; empty if the allocations of the two ends have different
@@ -133,7 +135,7 @@ def _host_request(
 def _claim_mdevs(connection: Connection, instance: Row, made: int, new: Amounts) -> None:
     """Give an instance mediated devices at its destination, by its allocations there.
 
-    :param made: how many it has where it is.
+    :param made: the number of its mediated devices at its present place.
     :raises DroverError: they are not as many.
     """
     names = allocations.class_names(connection, new)
@@ -200,13 +202,13 @@ def _settle_cells(connection: Connection, migration: Row, which: Which) -> None:
         if left is not None:
             host_room.leave(connection, left, instance)
     elif which == "old" and source is not None:
-        # The other cells go with the consumer that the migration was.
+        # The other cells are deleted with the consumer of the migration.
         numa.hand_over(connection, source, migration.uuid, instance)
 
 
 def leave_dead(connection: Connection, evacuation: Row) -> None:
-    """Free the cells and devices that an evacuated instance has on its dead host, unless it is
-    there again.
+    """Free the cells and devices that an evacuated instance has on its dead host, unless it is on
+    that host again.
     """
     query = sa.select(tables.instances.c.compute_node_id).where(tables.instances.c.uuid == evacuation.instance_uuid)
     if evacuation.source_node_id not in (None, connection.execute(query).scalar()):
@@ -243,7 +245,7 @@ def note_running(connection: Connection, instance: str) -> None:
 
 
 def recorded(connection: Connection, migration: Row, which: Which) -> Amounts | None:
-    """Read allocations from the details of a migration; None if they are not there.
+    """Read allocations from the details of a migration; None if the details have none.
 
     Providers that are gone are left out.
     """

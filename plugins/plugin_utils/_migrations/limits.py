@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The limits of migrations at the same time, over all runs: from a host, to a host, in all, of a server group (rules S7, S11).
 
-The migrations that are open in the store count; of those, the hypervisor lets so many off a host move at a time
-(module_utils._migration.turn). A migration that a killed run left open counts until it is settled.
+The migrations that are open in the store count; the hypervisor lets only some of them leave a host
+at a time (module_utils._migration.turn). A migration that a killed run left open counts until it is
+settled.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Busy(DroverError):
 def of_options(options: Mapping[str, Any]) -> MigrationLimits:
     """Read the limits of options: max_migrations, max_migrations_per_destination, max_migrations_overall.
 
-    :raises DroverError: one is below 1.
+    :raises DroverError: a limit is below 1.
     """
     names = ("max_migrations", "max_migrations_per_destination", "max_migrations_overall")
     for name in names:
@@ -55,9 +56,10 @@ def refuse(
     """Raise Busy if a move may not begin now.
 
     :param budget: the name and max_moving of the instance's server group.
-    :param given_up: uuids of migrations that this run does not wait for any more. They count for the budget only: an
-        instance that may be on no host does not serve.
-    :param waiting: how many more may be open from its host, as the hypervisor lets them wait for their turn.
+    :param given_up: uuids of migrations that this run no longer waits for. They count for the
+        budget only: an instance that may be on no host does not serve.
+    :param waiting: the number of further migrations that may be open from its host, because the
+        hypervisor lets them wait for their turn.
     """
     others = [row for row in open_moves if row.instance_uuid != move["uuid"]]
     if len(others) < len(open_moves):

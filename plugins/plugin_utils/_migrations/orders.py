@@ -53,7 +53,7 @@ def check_moves(connection: Connection, moves: Sequence[Mapping[str, Any]]) -> N
 def pending(connection: Connection, host: str) -> list[MoveOrder]:
     """Return the orders of the migrations off a host that an earlier run left open.
 
-    Not of resizes: only the run that resizes knows the size that the instance gets. Nor of
+    Resizes are left out: only the run that resizes knows the size that the instance gets. Nor of
     evacuations: the host knows nothing of them.
     """
     table = tables.migrations
@@ -186,7 +186,7 @@ def unopened(connection: Connection, move: Move) -> UnopenedOrder:
         "migration_address": destination.migration_address,
         "source_uri": source.uri or DEFAULT_URI,
         "live": move["live"],
-        # Nothing is claimed there yet: the check sees whether the domain is as the store knows it.
+        # Nothing is claimed there yet: the check tests if the domain is as the store knows it.
         "numa": numa.get(move["uuid"], {}),
         "devices": devices.get(move["uuid"], passthrough.NONE),
         "migration_options": migration_options(policy),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Move policies: what may be done with an instance when its host is emptied.
+"""Move policies: the moves that are allowed for an instance when its host is emptied.
 
 A definition has the mapping ``policy``; a domain's metadata has an element for each of its keys, ``migration`` as JSON.
 A policy that contradicts itself is refused where it is written (rule S16).
@@ -52,7 +52,8 @@ def checked(policy: Any, who: str) -> dict[str, Any] | None:
 def from_metadata(metadata: Mapping[str, str], who: str) -> dict[str, Any] | None:
     """Read the policy in a domain's metadata.
 
-    :returns: as checked(); for what cannot be read ``{"error": a sentence}``, so that the instance is not moved.
+    :returns: the same as checked(); for an unreadable policy ``{"error": a sentence}``, so that the
+        instance is not moved.
     """
     texts: dict[str, Any] = {key: metadata[key] for key in KEYS if metadata.get(key)}
     if not texts:

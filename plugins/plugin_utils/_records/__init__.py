@@ -1,4 +1,6 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The types of what packages give each other: one for each concept, with its fields and their units."""
+"""The types of the data that packages exchange: one for each concept, with its fields and their
+units.
+"""

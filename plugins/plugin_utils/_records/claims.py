@@ -127,7 +127,9 @@ class Selection(Destination, Recorded):
 
 
 class Alternate(TypedDict):
-    """As much of a Destination as a claim needs; without ``node`` the only compute node of the host."""
+    """The part of a Destination that a claim needs; without ``node`` the only compute node of the
+    host.
+    """
 
     host: str
     node: NotRequired[str | None]
@@ -136,7 +138,9 @@ class Alternate(TypedDict):
 
 
 class ClaimRequest(Alternate):
-    """As much of a Selection as a claim needs, which people may write too; a server group by its name or described."""
+    """The part of a Selection that a claim needs; people may write it, too; a server group is given
+    by its name or by a description.
+    """
 
     name: str
     uuid: str
@@ -153,7 +157,7 @@ class ClaimRequest(Alternate):
     image_format: NotRequired[str | None]
     alternates: NotRequired[list[Alternate]]
     explanation: NotRequired[Explanation]
-    #: As of Recorded.
+    #: See Recorded.
     host_request: NotRequired[dict[str, Any]]
 
 
@@ -196,7 +200,7 @@ class Claim(TypedDict):
     uri: NotRequired[str | None]
     arch: NotRequired[str | None]
     domain_type: NotRequired[str]
-    #: As of a HardwareClaim; missing where its domain says nothing of it.
+    #: See HardwareClaim; missing if its domain needs none of it.
     numa: NotRequired[dict[str, Any]]
     pci_devices: NotRequired[list[dict[str, Any]]]
     mdevs: NotRequired[list[ClaimedMdev]]

@@ -45,15 +45,13 @@ class FleetCpu(TypedDict):
 
 
 class HostModel(TypedDict):
-    """The CPU that a compute node can give its guests. group is None where libvirt does not tell
-    it.
-    """
+    """The CPU that a compute node can give its guests. group is None if libvirt does not report it."""
 
     host: str
     node: str
     uri: str | None
     group: Group | None
-    #: Of a node without a group, too.
+    #: A node without a group has a cell, too.
     cell: str
     arch: str | None
     features: frozenset[str]

@@ -21,8 +21,8 @@ class DayTotal(NamedTuple):
 
 
 class Growth(TypedDict):
-    """The forecast of the day on which a resource class is full in a zone: a line through the use
-    of some days.
+    """The forecast of the day when a resource class is full in a zone: a line through the use of
+    some days.
 
     days: from today on. first, last: the days that the line is drawn through. per_day: how much more is used each day, in the unit of the class.
     """

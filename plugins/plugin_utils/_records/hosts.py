@@ -103,7 +103,7 @@ class ListedPool(TypedDict):
     node: str
     #: libvirt's word.
     type: str | None
-    #: Of the pool in libvirt, such as running.
+    #: The state of the pool in libvirt, such as running.
     state: str | None
     #: True if the pool gets no new disks, whatever its capacity; see the drain of a pool.
     drained: bool
@@ -155,14 +155,14 @@ class StoredServerGroup(TypedDict):
 class NumaAllocation(TypedDict):
     """The NUMA cells of a compute node that a consumer has.
 
-    cells: what _numa.hosts places: a list with ``guest`` and ``host`` (numbers of cells),
+    cells: the result of _numa.hosts: a list with ``guest`` and ``host`` (numbers of cells),
     ``memory_mb``, ``page_kb`` (None for the smallest size), ``shared`` (vCPUs), ``pins`` ({vCPU as
     text: CPU}), ``reserved`` (CPUs of emulator threads), ``cpu_policy``, ``thread_policy`` (with
     ``isolate`` the siblings of its CPUs are taken too) and ``emulator_policy``. No domain shows the
     policies: they are None if the cells have no claim.
     """
 
-    #: Of an instance, or of a migration at its source.
+    #: The uuid of an instance, or of a migration at its source.
     uuid: str
     cells: list[dict[str, Any]]
 
@@ -209,7 +209,7 @@ class Mdev(TypedDict):
     parent: str
     type: str
     active: bool
-    #: As of a PciDevice.
+    #: See PciDevice.
     owner: str | None
 
 
@@ -251,7 +251,7 @@ class FleetColumns(TypedDict):
     pool_traits: NotRequired[list[list[str]]]
     #: One list for each node; empty if the node has no allocation.
     numa_allocations: NotRequired[list[list[NumaAllocation]]]
-    #: For each node what _numa.hosts.NumaHosts reads.
+    #: The data of each node that _numa.hosts.NumaHosts reads.
     numa: NotRequired[list[dict[str, Any]]]
     pci_devices: NotRequired[list[list[PciDevice]]]
     free_pci_devices: NotRequired[IntArray]
@@ -262,7 +262,9 @@ class FleetColumns(TypedDict):
 
 
 class NodeStorage(TypedDict):
-    """The facts of a node that tell one file from another, as the module hypervisor_info reports them; empty where there are none."""
+    """The facts of a node that distinguish files, as the module hypervisor_info reports them; empty
+    if there are none.
+    """
 
     storage: dict[str, Any]
     pools: list[dict[str, Any]]
@@ -314,7 +316,7 @@ class Arrival(TypedDict):
 
     uuid: str
     name: str
-    #: The host that it comes from; None for a new instance.
+    #: The host that the instance leaves; None for a new instance.
     source: str | None
 
 

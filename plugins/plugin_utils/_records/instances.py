@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Instances as the store gives them to plans, conductors and reports: one base, and what each reading adds to it."""
+"""Instances as the store gives them to plans, conductors and reports: one base, and the additions
+of each reader.
+"""
 
 from __future__ import annotations
 
@@ -58,11 +60,11 @@ class Disk(TypedDict, total=False):
 class Binding(TypedDict):
     """A reason that binds a guest to its host, as the module hypervisor_info reports it.
 
-    what: the reason; way_out: the remedy; both are clauses. move: never, off or live, where a guest
-    moves not at all, only off, only while it runs; looked_up, where its destination decides.
-    evacuation: starts or lost. only: running or next_start, if only one of its two definitions has
-    the reason; else empty. address: the address of a host that it listens on. keep_running: True if
-    a shutdown loses something.
+    ``what``: the reason; ``way_out``: the remedy; both are clauses. move: never, off or live, where
+    a guest moves not at all, only off, only while it runs; looked_up, where its destination
+    decides. evacuation: starts or lost. only: running or next_start, if only one of its two
+    definitions has the reason; else empty. address: the address of a host that it listens on.
+    keep_running: True if a shutdown loses something.
     """
 
     what: str
@@ -156,10 +158,10 @@ class NamedInstance(Instance):
     #: Its disk format.
     image_format: str | None
     policy: dict[str, Any] | None
-    #: Of its open order.
+    #: The fields of its open order.
     task_state: str | None
     order_uuid: str | None
-    #: Of its domain when it was last seen.
+    #: The XML of its domain when it was last seen.
     xml: str | None
     #: All nodes that showed its domain in their last report: HOST, or HOST/NODE.
     nodes: list[str]
@@ -169,7 +171,7 @@ class NamedInstance(Instance):
 
 
 class PlacedInstance(Instance):
-    """An instance on a compute node, as far as the store's own tables tell."""
+    """An instance on a compute node, from the store's own tables."""
 
     host: str
     node: str
@@ -195,10 +197,12 @@ class InstanceAmounts(PlacedInstance):
 
 
 class PlannedInstance(InstanceAmounts):
-    """An instance with what planners need of it (store.instances_for_plans); no key of InstanceAmounts is missing."""
+    """An instance with all data that planners need (store.instances_for_plans); no key of
+    InstanceAmounts is missing.
+    """
 
     user: str | None
-    #: Of its flavor as it is now, and of itself.
+    #: The present extra specs of its flavor, and its own ones.
     extra_specs: dict[str, str]
     #: The properties of its image.
     image: dict[str, Any] | None
@@ -214,7 +218,7 @@ class PlannedInstance(InstanceAmounts):
     priority: int
     #: Its own options of migration.
     migration: dict[str, Any]
-    #: Of its open order.
+    #: The fields of its open order.
     task_state: str | None
     persistent: bool
     autostart: bool
@@ -248,5 +252,5 @@ class PlannedInstance(InstanceAmounts):
 class EvacuatedInstance(PlannedInstance):
     """An instance of a dead host (store.evacuations)."""
 
-    #: Of its domain when it was last seen.
+    #: The XML of its domain when it was last seen.
     xml: str | None

@@ -23,11 +23,11 @@ NUMBER, TEXT = (int,), (str,)
 class NodeField(NamedTuple):
     """A property of compute nodes."""
 
-    #: Of the column in the store, and of the attribute of host states.
+    #: The name of the column in the store, and of the attribute of host states.
     name: str
     #: NUMBER, TEXT, or the types of a structure, which the store has as JSON.
     types: tuple[type, ...]
-    #: Its path in the facts of the module hypervisor_info; empty where libvirt does not tell it.
+    #: Its path in the facts of the module hypervisor_info; empty if libvirt does not report it.
     fact: tuple[str, ...] = ()
     #: True if a node in given data may have the property under this name; the given value overrides
     #: the fact.
@@ -37,13 +37,13 @@ class NodeField(NamedTuple):
     attribute: bool = True
     #: True if it changes by itself; a new value is then no change by the operator.
     volatile: bool = False
-    #: Of a new node; the column may be null without it.
+    #: The default of a new node; the column may be null without it.
     default: int | None = None
-    #: Of a number in the host states, where it is not known.
+    #: The value of an unknown number in the host states.
     unknown: float = 0
     #: True if a number may be negative.
     signed: bool = False
-    #: Of a text, at most.
+    #: The most characters of a text.
     length: int = 255
 
 
@@ -69,7 +69,8 @@ NODE_FIELDS = (
     # The CPU that guests can have: arch, type, vendor, model, features; null if libvirt does not
     # report it.
     NodeField("host_model", (dict,), ("host_model",), attribute=False),
-    # With the CPU sets and reserved pages of the host, see tracker.host_cells; null where the host tells no cells.
+    # The cells with the CPU sets and reserved pages of the host, see tracker.host_cells; null if
+    # the host reports no cells.
     NodeField("numa_cells", (list,), read=ON_DEMAND, attribute=False),
     # The shared CPUs of all cells; null if all CPUs serve all instances.
     NodeField("shared_cpus", (list,), attribute=False),

@@ -39,14 +39,15 @@ class UnopenedOrder(MoveEnds):
     """The description of a move that a hypervisor needs to check it before it is in the store."""
 
     source_uri: str
-    #: Of libvirt at the destination, as the source reaches it; None for the usual one.
+    #: The URI of libvirt at the destination, as the source reaches it; None for the usual one.
     destination_uri: str | None
-    #: The uuids that libvirt there may have; empty where no uuid tells which machine it is.
+    #: The uuids that libvirt there may have; empty if no uuid identifies the machine.
     host_uuids_there: list[str]
     #: The address that the memory is sent to; None for the one that libvirt at the destination names.
     migration_address: str | None
     live: bool
-    #: The fact ``numa`` of its domain at the destination; before the migration is in the store, the one that it has to have here.
+    #: The fact ``numa`` of its domain at the destination; before the migration is in the store, the
+    #: fact that the domain must have here.
     numa: dict[str, Any]
     #: The pairs of a device here and the device of the destination that replaces it, see
     #: module_utils._migration.passthrough; before the migration is in the store, each device is
@@ -104,7 +105,7 @@ class HostMigration(TypedDict):
 
     uuid: str
     instance_uuid: str
-    #: Of the instance.
+    #: The name of the instance.
     name: str
     type: str
     status: str
@@ -113,7 +114,7 @@ class HostMigration(TypedDict):
     destination: str
     #: Uuid of the destination's resource provider; None if its compute node is gone.
     provider: str | None
-    #: Of libvirt at the source.
+    #: The URI of libvirt at the source.
     source_uri: str
     #: The instance was shut down for it, and is started again afterwards.
     runs: bool
@@ -137,7 +138,7 @@ class BegunRestart(TypedDict):
     migration: str
     uuid: str
     name: str
-    #: Of libvirt at the destination.
+    #: The URI of libvirt at the destination.
     uri: str
     #: Names of the orders of all calls, by which they can be withdrawn.
     orders: list[str]
@@ -151,10 +152,11 @@ class RestartOrder(BegunRestart):
     status: str
     #: The id of the dead host's node.
     source_id: int
-    #: Of the destination: its id, and the uuid of its resource provider.
+    #: The destination: the id of its node, and the uuid of its resource provider.
     node_id: int
     provider: str
-    #: Of the domain, its state and whether it is started with its host, as last seen at the source.
+    #: The domain as last seen at the source: its XML, its state, and if it is started with its
+    #: host.
     xml: str | None
     state: str
     autostart: bool
@@ -234,7 +236,7 @@ class Resize(MovedInstance):
     new: Size
     #: The requested sizes; empty for a flavor, and for a cold migration.
     given: Sizes
-    #: The arguments with which the module _domain_migration moves the instance to the destination,
-    #: and back.
+    #: The arguments for the module _domain_migration to move the instance to the destination, and
+    #: back.
     order: dict[str, Any]
     back: dict[str, Any]

@@ -60,7 +60,8 @@ class MoveAnswer(TypedDict):
     module documents each key.
 
     - status: running, or as in MoveOutcome.
-    - source_state, destination_state: of the domain; absent where there is none; None where libvirt did not tell.
+    - source_state, destination_state: of the domain; absent if there is none; None if libvirt did
+      not report it.
     - percent, total_mib, remaining_mib, elapsed_s: how far it is.
     - copies: the amounts that it copies, None if they are not known.
     """
@@ -129,7 +130,8 @@ class DomainLook(TypedDict):
 class DrainedHost(TypedDict):
     """The outcome of a drain for one host.
 
-    - status: maintenance (nothing runs there), disabled (what cannot move still runs there), failed, or planned (nothing was changed).
+    - status: maintenance (nothing runs there), disabled (instances that cannot move still run
+      there), failed, or planned (nothing was changed).
     - message: the same in a sentence, with the reason.
     """
 

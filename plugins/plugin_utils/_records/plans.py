@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Moves and plans: what the planner returns, the conductor carries out, and lookups give to people.
+"""Moves and plans: the results of the planner, which the conductor carries out and lookups show to
+people.
 
 Memory is in MiB, disks are in GiB, times in seconds; ``*_mib`` are MiB, and MiB per second for a bandwidth.
 """
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     # Python 3.10 does not have it in typing.
     from typing_extensions import NotRequired
 
-#: The nodes that an instance may not go to: uuid of the instance -> nodes (names or provider
-#: uuids), as a list or as a mapping node -> reason.
+#: The forbidden nodes of instances: uuid of the instance -> nodes (names or provider uuids), as a
+#: list or as a mapping node -> reason.
 Exclusions = Mapping[str, Collection[str]]
 
 
@@ -39,7 +40,7 @@ class Move(TypedDict):
     Each move of a plan has ``from_node`` and the keys from ``provider`` to ``stage``.
     """
 
-    #: Of the instance, as its name.
+    #: The uuid of the instance; name is its name.
     uuid: str
     name: str
     from_host: str
@@ -73,7 +74,7 @@ class Move(TypedDict):
 
 
 class Copying(TypedDict):
-    """A part of what a move copies, and how fast that is expected to be."""
+    """A part of the data that a move copies, and its expected rate."""
 
     #: memory or disks.
     what: str
@@ -116,7 +117,7 @@ class LocalDisks(NamedTuple):
 class PlannedMove(Move):
     """A move of a plan; a plan of the way home has this class, the other plans have subclasses."""
 
-    #: Of the domain.
+    #: The state of the domain.
     state: str
     memory_mb: int
     server_group: str | None
@@ -245,13 +246,13 @@ class RollingPlan(TypedDict):
 class RebalancePlan(TypedDict):
     """Moves that even out the load."""
 
-    #: Of the fleet before and after the moves; 0 is even.
+    #: The scores of the fleet before and after the moves; 0 is even.
     score_before: float
     score_after: float
     moves: list[RebalanceMove]
     waves: int
     seconds: float
-    #: As in DrainPlan.
+    #: See DrainPlan.
     estimate: NotRequired[list[str]]
     #: The reason why there are no further moves.
     reason: str
@@ -266,7 +267,7 @@ class HomePlan(TypedDict):
     moves: list[PlannedMove]
     waves: int
     seconds: float
-    #: As in DrainPlan.
+    #: See DrainPlan.
     estimate: NotRequired[list[str]]
     staying: list[StayingInstance]
     #: The plan for people; from the conductor.
