@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What binds a guest to its host, read from the XML of its domain.
+"""The bindings of a guest to its host, read from the XML of its domain.
 
-Private to the collection. A domain has two definitions: of the running guest, and of its next start. Each binds it. The verdicts are in
-the table; this module finds the names of the things, and what has to be looked up at another host.
+Private to the collection. A domain has two definitions: of the running guest, and of its next
+start. Each binds it. The table has the verdicts; this module finds the names of the things, and the
+facts to look up at another host.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from .._storage.sources import is_here, server_here
 from . import table
 from .table import HARMLESS, LIVE, LOOKED_UP, LOST, NEVER, OFF, STARTS, Kind, Verdict
 
-#: Kinds of what is looked up at another host: an address that it has; a TCP or UDP port that is free there; a folder or a file that is there; a
-#: socket whose folder is there and that no guest there has; a file that is the same one; a packet filter; a CID of vsock; free pages.
+#: Kinds of facts to look up at another host: an address that it has; a TCP or UDP port that is free
+#: there; a folder or a file that is there; a socket with a folder that is there and without a guest
+#: there that has it; a file that is the same one; a packet filter; a CID of vsock; free pages.
 ADDRESS, PORT, FOLDER, FILE, SAME_FILE, UNIX, FILTER, CID, PAGES = (
     *("address", "port", "folder", "file", "same_file", "socket", "filter", "cid", "pages"),
 )
@@ -37,7 +39,7 @@ DEVICE = "device"
 #: The kind of a job, which ends.
 JOB = "job"
 
-#: Folders in which libvirt makes sockets of its own choice.
+#: Folders in which libvirt chooses the names of its sockets.
 _OF_LIBVIRT = ("/var/lib/libvirt/qemu/", "/run/libvirt/qemu/", "/var/run/libvirt/qemu/")
 #: Most ports of one range that are looked up.
 _PORTS = 64
@@ -58,8 +60,9 @@ _WORDS = {
 class Binding(NamedTuple):
     """A thing that binds a guest to its host.
 
-    move, evacuation: as in the table. what: a clause, such as "its disk vda is an NVMe device of the host". way_out: what a person can do.
-    only: the definition that has it, where it is not both. kind, value: what has to be looked up where move is LOOKED_UP.
+    move, evacuation: as in the table. what: a clause, such as "its disk vda is an NVMe device of
+    the host". way_out: a remedy for a person. way_out: what a person can do. only: the definition
+    that has it, where it is not both. kind, value: the fact to look up if move is LOOKED_UP.
     """
 
     move: str
@@ -80,7 +83,7 @@ def read(next_start: str, running: str | None = None, but: Collection[str] = ())
     """Return what binds a domain to its host, by both of its definitions; each thing once.
 
     :param next_start: the definition of the next start.
-    :param running: that of the running guest; None for one that is off.
+    :param running: the definition of the running guest; None for a guest that is off.
     :param but: PCI addresses, and uuids of mediated devices, that others take the place of at the destination.
     """
     later = dict.fromkeys(_read(parse(next_start), but))
@@ -93,7 +96,7 @@ def read(next_start: str, running: str | None = None, but: Collection[str] = ())
 
 
 def in_the_way(bindings: Sequence[Binding], live: bool) -> list[Binding]:
-    """Return those with which a guest does not move.
+    """Return the bindings that keep a guest from moving.
 
     :param live: it would move while it runs.
     """
@@ -143,7 +146,9 @@ def _read(root: Element, but: Collection[str]) -> Iterator[Binding]:
 
 
 def _elements(root: Element, kind: Kind) -> Iterator[tuple[Element, Element]]:
-    """Yield the device and the element of each place of a kind; of what is no device, the element twice."""
+    """Yield the device and the element of each place of a kind; outside the devices, yield the
+    element twice.
+    """
     parts = kind.path.split("/")
     if parts[0] != "devices":
         yield from ((each, each) for each in root.findall(kind.path))
@@ -175,7 +180,7 @@ def _judged(device: Element, element: Element, verdict: Verdict) -> Binding:
 
 
 def _named(device: Element) -> str:
-    """Return what a device is called in a sentence."""
+    """Return the name of a device in a sentence."""
     tag, target = str(device.tag), device.find("target")
     if tag == "interface":
         return f"its interface {parse_interface(device)['mac']}"
@@ -253,7 +258,7 @@ def _unix(device: Element, source: Element) -> Iterator[Binding]:
 
 
 def _listens(device: Element, address: str | None, port: str | None, protocol: str = TCP) -> Iterator[Binding]:
-    """Yield the address, and the port, on which a device waits for connections."""
+    """Yield the address and the port on which a device listens."""
     if address and not is_here(address):
         yield _looked_up(
             device,
@@ -359,7 +364,9 @@ def _path(place: str, path: str, device: Element | None) -> Iterator[Binding]:
 
 
 def _path_there(place: str, path: str, subject: str) -> Iterator[Binding]:
-    """Yield what no other check of a move looks up: disks, boot files and networks have checks of their own."""
+    """Yield the bindings that no other check of a move looks up: disks, boot files and networks
+    have checks of their own.
+    """
     if place.endswith(("/log@file", "@logFile")):
         folder = path.rpartition("/")[0] or "/"
         yield Binding(LOOKED_UP, STARTS, f"{subject} has a log in {folder}", "make that folder there", kind=FOLDER, value=(folder,))

@@ -4,10 +4,12 @@
 
 """The table of what can bind a guest to its host: each type of device, and each name in the XML of a domain.
 
-Private to the collection. Sources: https://libvirt.org/formatdomain.html and the schema that libvirt installs
-(domaincommon.rng), with which tests/unit/module_utils/test_bindings_table.py compares the table.
+Private to the collection. Sources: https://libvirt.org/formatdomain.html and the schema that
+libvirt installs (domaincommon.rng); tests/unit/module_utils/test_bindings_table.py compares the
+table with the schema.
 
-What the table has as harmless is harmless. All else binds the guest, also what a later libvirt adds.
+A thing that the table calls harmless is harmless. All else binds the guest, also what a later
+libvirt adds.
 """
 
 from __future__ import annotations
@@ -16,17 +18,19 @@ import functools
 import re
 from typing import NamedTuple
 
-#: How a move treats a thing: it goes along or is anywhere; a check at the destination finds it; the guest moves only while it is
-#: off; only while it runs; not at all.
+#: The treatment of a thing by a move: it goes along or exists everywhere; a check at the
+#: destination finds it; the guest moves only while it is off; only while it runs; not at all.
 HARMLESS, LOOKED_UP, OFF, LIVE, NEVER = "harmless", "looked_up", "off", "live", "never"
-#: How an evacuation treats it: another host starts the guest, with a check there before; the guest is lost with its host.
+#: The treatment of a thing by an evacuation: another host starts the guest, with a check there
+#: before; the guest is lost with its host.
 STARTS, LOST = "starts", "lost"
 
 
 class Verdict(NamedTuple):
     """A row of the table.
 
-    move, evacuation: as above. what: after the name of the device, as in "its disk vda ...". way_out: what a person can do.
+    move, evacuation: as above. what: the words after the name of the device, as in "its disk vda
+    ...". way_out: a remedy for a person. way_out: what a person can do.
     """
 
     move: str
@@ -55,7 +59,7 @@ SOCKET = Verdict(LOOKED_UP, STARTS)
 #: Devices of the host that a claim can give at the destination too; the facts have them as hostdevs.
 CLAIMED = Verdict(LOOKED_UP, STARTS)
 
-#: What a person can do about most things.
+#: The usual remedy for a person.
 BY_HAND = "take it away or move the instance by hand"
 #: Why of a name about which the type of its element says all.
 BY_TYPE = "by its type"
@@ -92,7 +96,7 @@ _LAYER = {
     "vhostvdpa": _never("is a vDPA device of the host ({source})"),
 }
 
-#: Device elements of which each type is known; those of the tables below are not here.
+#: Device elements with known types only; the elements of the tables below are not here.
 HARMLESS_DEVICES = (
     *("emulator", "controller", "watchdog", "memballoon", "panic", "iommu", "hub", "sound", "redirfilter", "nvram", "vsock", "video"),
     *("tpm", "rng", "graphics", "crypto"),
@@ -273,7 +277,7 @@ KINDS = (
     ),
 )
 
-#: Where a socket of an interface has its address, by the type of the interface.
+#: The place of the address of an interface's socket, by the type of the interface.
 NET_LISTENS = {"server": "source", "udp": "source/local"}
 
 #: Random devices that each Linux has.
@@ -349,7 +353,7 @@ NAMES = (
         "vcpu**",
     ),
     *_names(HARMLESS, "an image has the same parts everywhere", "**/encryption/**/cipher@*", "**/encryption/**/ivgen@*"),
-    # What a check at the destination finds.
+    # Places that a check at the destination looks up.
     *_names(LOOKED_UP, "secrets", "**/secret@*", "**/encryption@secret"),
     *_names(
         LOOKED_UP,
@@ -391,7 +395,7 @@ NAMES = (
     *_names(LOOKED_UP, "the other end of a character device, by its type", *(f"devices/{each}/source@*" for each in _CHARACTER_DEVICES)),
     *_names(LOOKED_UP, "where random numbers come from, by its type", "devices/rng/backend**"),
     *_names(HARMLESS, "the other end that libvirt chose", "devices/*@tty"),
-    # What the type of its element decides.
+    # Places on which the type of the element decides.
     *_names(
         NEVER,
         BY_TYPE,
@@ -414,7 +418,7 @@ NAMES = (
         # A driver of the kernel for a device of the host, such as mlx5_vfio_pci.
         *("devices/graphics@address", "devices/interface/driver@model"),
     ),
-    # What no check finds.
+    # Places that no check looks up.
     *_names(NEVER, "a device of the host whose use is limited", "blkiotune/device/path"),
     *_names(NEVER, "a device for network packets", "devices/interface/backend@tap", "devices/interface/backend@vhost"),
     *_names(NEVER, "a driver domain", "devices/interface/backenddomain@name"),

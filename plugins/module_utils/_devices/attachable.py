@@ -2,9 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is attached to a domain: disks, network interfaces and media, each with what must not be.
+"""The devices that are attached to a domain: disks, network interfaces and media, each with its
+refusals.
 
-Private to the collection. prepare() has all refusals and changes nothing; what it lets through, attach() and detach() carry out.
+Private to the collection. prepare() makes all refusals and changes nothing; attach() and detach()
+carry out an allowed change.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from .._ownership.needs import Sighting
 from .._storage.shared_storage import read_mounts
 from . import attached_files
 
-#: Where Linux shows the bridges of a host.
+#: The folder in which Linux shows the bridges of a host.
 NETWORK_DEVICES = "/sys/class/net"
 
 
@@ -54,7 +56,7 @@ class Attachable:
         self.conn, self.live, self.config = domain.connect(), forms[0], forms[1]
         self.forms = [root for root in forms if root is not None]
         self.where = f"{domain.name()} on {host_name()}"
-        #: What attach() attaches; prepare() makes it.
+        #: The element that attach() attaches; prepare() makes it.
         self.element: Element | None = None
 
     def find(self, root: Element) -> Element | None:
@@ -62,7 +64,7 @@ class Attachable:
         raise NotImplementedError
 
     def is_in(self, root: Element) -> bool:
-        """Whether one form of the domain has it."""
+        """Return True if one form of the domain has it."""
         return self.find(root) is not None
 
     def prepare(self) -> None:
@@ -95,24 +97,26 @@ class Attachable:
             devices.append(copy.deepcopy(self.element))
 
     def is_left(self) -> bool:
-        """Whether something of a change that failed is left, or the guest may still make it."""
+        """Return True if a part of a failed change is left, or the guest may still make the change."""
         shown = [root is not None and self.is_in(root) for root in hotplug.forms_of(self.domain)]
         before = [root is not None and self.is_in(root) for root in (self.live, self.config)]
         return self.absent or shown != before
 
     def created(self, foreseen: bool = False) -> list[str]:
-        """The files that were made; or, foreseen, those that will be."""
+        """Return the paths of the new files; if foreseen, of the files that the change will make."""
         return []
 
     def lines(self, forms: Forms, after: bool) -> str:
-        """What a diff shows of the domain.
+        """Return the lines of the domain for a diff.
 
         :param after: as it is after the change.
         """
         return device_xml.lines(forms, self.tag)
 
     def facts(self, root: Element) -> dict[str, Any] | None:
-        """What a form of the domain says of it; None where that does not have it."""
+        """Return the device's facts from a form of the domain; None if the form does not have the
+        device.
+        """
         found = self.find(root)
         return None if found is None else device_xml.facts_of(found)
 
@@ -237,7 +241,8 @@ class Disk(Attachable):
     def is_left(self) -> bool:
         if super().is_left():
             return True
-        # All needs count, those of this domain too; then what was made for it goes again.
+        # All needs count, also those of this domain; then the files that were made for it are
+        # removed.
         own = ownership.Ownership(self.conn, None, None, self._made)
         own.sort_out()
         own.remove()
@@ -284,7 +289,9 @@ class Interface(Attachable):
                 self._check_same(parse_interface(each))
 
     def _mac_of_source(self) -> str:
-        """The MAC address of the interface in the network or bridge; that of a new one where there is none."""
+        """Return the MAC address of the interface in the network or bridge; if there is none, the
+        address of a new interface.
+        """
         known = {parse_interface(each)["mac"] for root in self.forms for each in root.findall("devices/interface") if self._is_there(each)}
         if self.absent and len(known) > 1:
             raise LibvirtProblem(
@@ -348,7 +355,7 @@ class Cdrom(Attachable):
         return found[0] if found else None
 
     def _holds(self, drive: Element) -> bool:
-        """Whether the medium is in a drive; where no path is given, any medium."""
+        """Return True if the medium is in a drive; without a path, True for any medium."""
         if self.path is None or self.sighting is None:
             return parse_disk(drive)["source"] is not None
         return attached_files.is_at(self.conn, drive, self.path, self.sighting.real)

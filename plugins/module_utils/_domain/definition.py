@@ -20,16 +20,17 @@ from .._storage.shared_storage import disk_id
 from . import labels
 from .numa import parse_numa
 
-#: The namespace of the element in which drover keeps what it knows of an instance.
+#: The namespace of the element in which drover keeps its own data of an instance.
 METADATA_NAMESPACE = "https://drover.compute/instance/1"
 
 #: The metadata that says which variable has the password of the graphical console.
 PASSWORD_KEY = "graphics_password_variable"
 
-#: Where libvirt's system daemon keeps UEFI variables.
+#: The folder in which libvirt's system daemon keeps UEFI variables.
 NVRAM_FOLDER = "/var/lib/libvirt/qemu/nvram"
 
-#: How the alias of a disk begins that the definition of its instance names as a source, see _ownership.ATTACHED. libvirt keeps it with the domain.
+#: Prefix of the alias of a disk that the definition of its instance names as a source, see
+#: _ownership.ATTACHED. libvirt keeps it with the domain.
 SOURCE_ALIAS = "ua-drover-attached-source-"
 
 #: Bytes of a password that VNC uses.
@@ -51,7 +52,8 @@ def state_name(number: int) -> str:
 
 
 def parse_domain(text: str) -> dict[str, Any]:
-    """What domain XML says, without what only the hypervisor knows (state, sizes, flags).
+    """Return the content of domain XML, without the values that only the hypervisor knows (state,
+    sizes, flags).
 
     Returns ``uuid``, ``name``, ``title``, ``type``, ``vcpus`` (maximum), ``memory_mb``, ``disks``,
     ``interfaces``, ``hostdevs``, ``numa`` and ``metadata``. Raises ValueError when it is not domain XML.
@@ -97,26 +99,33 @@ def parse_disk(element: Element) -> dict[str, Any]:
 
 
 def is_written(disk: Mapping[str, Any]) -> bool:
-    """Whether a domain may write to a disk, as parse_disk() or the facts of a domain have it. It may write to a floppy disk too."""
+    """Return True if a domain may write to a disk, given as the result of parse_disk() or as a fact
+    of a domain. It may write to a floppy disk too.
+    """
     return disk.get("device", "disk") != "cdrom" and not disk.get("readonly")
 
 
 def has_written_image(disk: Mapping[str, Any]) -> bool:
-    """Whether a disk has an image that its guest writes to, as copies and snapshots take it: no drive for media, and not empty."""
+    """Return True if a disk has an image that its guest writes to, which copies and snapshots
+    include: no drive for media, and not empty.
+    """
     return disk["device"] == "disk" and is_written(disk) and disk["source"] is not None
 
 
 def is_source(element: Element) -> bool:
-    """Whether a disk was there before its instance, and is never removed, as its alias says."""
+    """Return True if the alias of a disk says that the disk was there before its instance; such a
+    disk is never removed.
+    """
     alias = element.find("alias")
     return alias is not None and (alias.get("name") or "").startswith(SOURCE_ALIAS)
 
 
 def source_of(element: Element) -> str | None:
-    """What a disk's ``<source>`` names: a path, ``pool/volume`` or ``protocol:name``; None if the drive is empty.
+    """Return the name in a disk's ``<source>``: a path, ``pool/volume`` or ``protocol:name``; None
+    if the drive is empty.
 
-    A drive can be empty where its source could be a file, a device or a folder. One of another type never is: its source is its type, and what
-    that names.
+    A drive can be empty where its source could be a file, a device or a folder. A drive of another
+    type is never empty: its source is its type and the name in it.
     """
     source = element.find("source")
     kind = element.get("type", "file")
@@ -152,7 +161,9 @@ def backing_files(element: Element) -> list[str]:
 
 
 def parse_interface(element: Element) -> dict[str, Any]:
-    """One ``<interface>``: MAC, type, what it is plugged into, model and the host's device."""
+    """Return the facts of an ``<interface>``: MAC, type, its network or bridge or device, model and
+    the host's device.
+    """
     source = element.find("source")
     mac = element.find("mac")
     model = element.find("model")
@@ -229,7 +240,9 @@ def without_passwords(text: str) -> str:
 
 
 def networks_of(text: str) -> dict[str, list[str]]:
-    """What a domain's interfaces need at any host: ``{'network': [...], 'bridge': [...], 'dev': [...]}``."""
+    """Return the networks, bridges and devices that a domain's interfaces need at any host:
+    ``{'network': [...], 'bridge': [...], 'dev': [...]}``.
+    """
     needs: dict[str, list[str]] = {"network": [], "bridge": [], "dev": []}
     for nic in parse(text).findall("devices/interface"):
         found = parse_interface(nic)
@@ -294,14 +307,18 @@ def with_password(text: str, password: str) -> str:
 
 
 def is_locked_out(text: str) -> bool:
-    """Whether the domain's graphical console had a password when it was built, which this XML does not have."""
+    """Return True if the domain's graphical console had a password when it was built, and this XML
+    has no password.
+    """
     root = parse(text)
     consoles = [each for each in root.findall("devices/graphics") if each.get("type") in ("vnc", "spice")]
     return PASSWORD_KEY in parse_metadata(root) and any(not console.get("passwd") for console in consoles)
 
 
 def boot_files(text: str) -> list[tuple[str, bool]]:
-    """What a domain is started from beside its disks: a list of (path, whether it is firmware of the system that nobody writes to)."""
+    """Return the boot files of a domain beside its disks: a list of (path, True if it is firmware
+    of the system that is never written to).
+    """
     root, found = parse(text), []
     for name in ("loader", "kernel", "initrd", "dtb", "shim", "acpi/table"):
         for element in root.findall(f"os/{name}"):
@@ -309,6 +326,6 @@ def boot_files(text: str) -> list[tuple[str, bool]]:
             unwritten = element.get("readonly") == "yes" or element.get("type") == "rom"
             if path.startswith("/"):
                 found.append((path, name == "loader" and unwritten and path.startswith("/usr/")))
-    # What the firmware gives to the guest (fw_cfg).
+    # Files that the firmware gives to the guest (fw_cfg).
     found += [(str(each.get("file")), False) for each in root.findall("sysinfo/entry") if (each.get("file") or "").startswith("/")]
     return found

@@ -18,13 +18,15 @@ from xml.etree.ElementTree import Element
 from .._libvirt.xml import parse
 from .definition import is_written
 
-#: What a path in a domain's XML is: anything, a disk that has nothing behind it for certain, or an image that may have.
+#: The kinds of a path in a domain's XML: anything, a disk that certainly has nothing behind it, or
+#: an image that may have something behind it.
 OTHER, PLAIN, IMAGE = 0, 1, 2
 
 #: Files that a domain is started from and never writes to.
 _READ = ("kernel", "initrd", "dtb", "table", "emulator", "binary", "bootloader", "init")
 
-#: What people and other programs write into the XML, and names that are no files of the host.
+#: Elements into which people and other programs write text, and names that are no files of the
+#: host.
 _PROSE = ("metadata", "title", "description", "resource")
 
 #: An absolute path in an argument for QEMU, such as ``file=/srv/x.raw,format=raw`` or JSON.
@@ -58,19 +60,19 @@ class Mentions:
         root, written = parse(text), set(self.written)
         self._walk(root, OTHER, True, True)
         if root.tag == "domainsnapshot":
-            # A snapshot has what was written to before it.
+            # The domain of a snapshot names files that it wrote to before the snapshot.
             self.written = written
 
     def _walk(self, element: Element, kind: int, writes: bool, meant: bool) -> None:
         """Take up an element and all in it.
 
-        :param kind, writes, meant: of the element around it: OTHER, PLAIN or IMAGE; the domain may write to what is named there; it is a name
-            of this host.
+        :param kind, writes, meant: the values of the element around it: OTHER, PLAIN or IMAGE; True
+            if the domain may write to the things named there; True if it is a name of this host.
         """
         tag = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
         if tag in ("disk", "mirror", "backingStore", "dataStore"):
             kind = IMAGE if element.get("device", "disk") in ("disk", "lun") and not _is_raw(element) else PLAIN
-        # The folder of a target is one of the guest, and what has a protocol is on a server.
+        # The folder of a target is in the guest, and a source with a protocol is on a server.
         elsewhere = (tag == "target" and element.get("dir")) or element.get("protocol")
         meant = meant and tag not in _PROSE and not elsewhere
         writes = meant and _writes(element, tag, writes)
@@ -85,7 +87,7 @@ class Mentions:
             self.written.update([(pool, volume)] if writes else [])
         if tag == "source" and folder.startswith("/"):
             self.folders.add(folder)
-        # A name may end with a blank. Of a text the blanks may be those of the lines around it.
+        # A name may end with a blank. The blanks of a text may belong to the lines around it.
         text = element.text or ""
         for value in dict.fromkeys([*element.attrib.values(), text, text.strip()]):
             if value.startswith("/"):
@@ -124,10 +126,11 @@ class Mentions:
 
 
 def other_files(texts: Iterable[str], disks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What a domain uses beside the disks of its definition, as Mentions.files() has it.
+    """Return the files that a domain uses beside the disks of its definition, in the form of
+    Mentions.files().
 
     :param texts: all its XML, as _needs.texts_of() has it.
-    :param disks: those of its definition.
+    :param disks: the disks of its definition.
     """
     mentions = Mentions()
     for text in texts:
@@ -137,7 +140,7 @@ def other_files(texts: Iterable[str], disks: Iterable[Mapping[str, Any]]) -> lis
 
 
 def _writes(element: Element, tag: str, writes: bool) -> bool:
-    """Whether a domain may write to what an element names; in doubt it may.
+    """Return True if a domain may write to a thing that an element names; in doubt it may.
 
     :param writes: the same of the element around it.
     """
@@ -153,7 +156,9 @@ def _writes(element: Element, tag: str, writes: bool) -> bool:
 
 
 def _is_raw(element: Element) -> bool:
-    """Whether a disk, or one layer of it, is said to be raw: then QEMU does not look for others behind it."""
+    """Return True if a disk, or one layer of it, is declared raw: then QEMU does not look for
+    images behind it.
+    """
     for name in ("driver", "format"):
         found = element.find(name)
         if found is not None and found.get("type"):

@@ -4,8 +4,9 @@
 
 """Looks at files with a time limit. A file system whose server is gone blocks every process that touches it, for ever.
 
-Private to the collection. Nobody can end a thread that is blocked in this way, nor its process. So a child process looks at the
-file. When its time is over this process kills it, and goes on even if it does not end. One child serves many looks.
+Private to the collection. A thread that is blocked in this way cannot be ended, nor can its
+process. So a child process looks at the file. When its time is over this process kills it, and goes
+on even if it does not end. One child serves many looks.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ LIMIT = 15
 #: Seconds that each step may take to find out which file system it is that does not answer.
 FIND = 3
 
-#: Seconds for which nothing is looked at where no answer came from: a worker lives for hours, and servers come back.
+#: Seconds during which a silent place is not looked at: a worker lives for hours, and servers come
+#: back.
 AGAIN = 300
 
 #: Children to keep. Threads that look at the same time have one each.
@@ -60,7 +62,7 @@ class Unresponsive(Problem):
 
 
 def call(function: Callable[..., Any], *args: Any, limit: float | None = None) -> Any:
-    """What ``function(*args)`` returns; what it raises is raised here too.
+    """Return the result of ``function(*args)``, or raise its exception here.
 
     It is called in a child, where it may change files but nothing of this process.
 
@@ -74,7 +76,8 @@ def call(function: Callable[..., Any], *args: Any, limit: float | None = None) -
 
 
 def call_each(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limit: float | None = None) -> list[tuple[bool, Any]]:
-    """The same for many looks at little more cost than one: (whether it returned, what it returned or raised) of each.
+    """Call a function for many looks at little more cost than for one; return (True if it returned,
+    its result or exception) of each.
 
     :param many: the arguments of each, tuples. Each has so many seconds.
     """
@@ -133,7 +136,8 @@ def _answers(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limi
         child.kill()
         return [*answers, (False, _unresponsive(many[len(answers)], f"within {limit} s"))]
     except (EOFError, ConnectionError):
-        # It ended: the system may have been out of memory. One that was kept may also not know the function.
+        # It ended: the system may have been out of memory. A kept child may also not know the
+        # function.
         child.kill()
         if kept:
             return [*answers, *_answers(function, many[len(answers) :], limit, fresh=True)]
@@ -149,7 +153,7 @@ def _answers(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limi
 
 
 def _child(request: bytes | None, work: tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]) -> tuple[Child, bool]:
-    """(A child, whether it was there before, so that it has to be asked)."""
+    """Return (a child, True if it existed before and so needs the request)."""
     if request is not None:
         with contextlib.suppress(IndexError):
             return _IDLE.pop(), True
@@ -157,7 +161,7 @@ def _child(request: bytes | None, work: tuple[Callable[..., Any], Sequence[tuple
 
 
 def _forget() -> None:
-    """A fork of this process has children of its own."""
+    """Forget the children of the parent process in a fork of it."""
     for child in _IDLE:
         child.forget()
     _IDLE.clear()
@@ -181,7 +185,7 @@ def _silent_places() -> list[str]:
 
 
 def _unresponsive(args: Sequence[Any], when: str) -> Unresponsive:
-    """Find out what it is that does not answer, remember it, and say it."""
+    """Find the place that does not answer, remember it, and return the error about it."""
     path = _path_of(args)
     if path is None:
         return Unresponsive(f"A look at a file of {socket.gethostname()} did not end {when}.")
@@ -209,7 +213,7 @@ def _find(path: str) -> tuple[str, str]:
             child.ask(pickle.dumps((function, [(argument,)])), FIND)
             return child.answer(FIND)[1]
 
-        # Where one does not answer, `place` and `real` are the last ones that did.
+        # If a step does not answer, `place` and `real` are the last ones that did.
         for place, real in _steps(path, lambda here: ask(_link, here)):  # noqa: B007
             pass
         # The kernel may answer for links and folders from its cache; for this it always calls the server.
@@ -238,7 +242,7 @@ def _carefully(silent: Collection[str], function: Callable[..., Any], *args: Any
 def _steps(path: str, link: Callable[[str], str | None]) -> Iterator[tuple[str, str]]:
     """(Mount point, path with its links followed so far) of each place on the way to a path, before it is touched.
 
-    :param link: what touches it; returns where it leads if it is a link.
+    :param link: a function that touches a place; it returns the target of a link.
     """
     mounts = all_mounts()
     here, rest, links = "/", _names(path), 0
@@ -264,7 +268,7 @@ def _names(path: str) -> list[str]:
 
 
 def _link(path: str) -> str | None:
-    """Where a link leads; None for what is none."""
+    """Return the target of a link; None if the path is no link."""
     try:
         return os.readlink(path) if stat.S_ISLNK(os.lstat(path).st_mode) else None
     except OSError:

@@ -4,8 +4,8 @@
 
 """A process that calls functions for this one, and can be left to itself when it is blocked.
 
-Private to the collection. It has nothing open but a line to this process, so that nobody waits for it: neither SSH for
-the end of a module's output, nor a lock, nor libvirt.
+Private to the collection. It has only a line to this process open, so that no other program waits
+for it: neither SSH for the end of a module's output, nor a lock, nor libvirt.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from .detach import let_go
 
 _LENGTH = struct.Struct(">Q")
 
-#: The process ids of those that are to end.
+#: The process ids of children that are about to end.
 _ENDING: list[int] = []
 
-#: Whether this process is such a child.
+#: True in such a child.
 _SELF = {"is_child": False}
 
 
 def is_child() -> bool:
-    """Whether this process is such a child."""
+    """Return True if this process is such a child."""
     return _SELF["is_child"]
 
 
@@ -48,7 +48,7 @@ class Child:
         self._heard = b""
         self._pid = os.fork()
         if self._pid == 0:
-            # What it is to do first it knows by the fork, whatever it is.
+            # The fork gives the child its first work, of any kind.
             _work(theirs, function, many)
         theirs.close()
 
@@ -61,7 +61,7 @@ class Child:
         self._line.sendall(_LENGTH.pack(len(request)) + request)
 
     def answer(self, seconds: float) -> tuple[bool, Any]:
-        """The next outcome: (whether the function returned, what it returned or raised).
+        """Return the next outcome: (True if the function returned, its result or exception).
 
         :raises socket.timeout: it does not come in time.
         :raises EOFError: the child has ended.
@@ -76,7 +76,9 @@ class Child:
         _ENDING.append(self._pid)
 
     def kill(self) -> None:
-        """End it, without waiting for that: what is blocked in the kernel ends when the kernel lets it."""
+        """Kill the child without waiting for its end: a process that is blocked in the kernel ends
+        when the kernel lets it.
+        """
         self.close()
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
@@ -87,7 +89,7 @@ class Child:
 
 
 def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[bool, Any]:
-    """(whether the function returned, what it returned or raised)."""
+    """Call a function; return (True if it returned, its result or exception)."""
     try:
         return True, function(*args)
     except Exception as exc:  # pylint: disable=broad-except
@@ -95,7 +97,7 @@ def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[bool, 
 
 
 def _bury() -> None:
-    """Take leave of those that have ended."""
+    """Reap the children that have ended."""
     for pid in list(_ENDING):
         try:
             over = os.waitpid(pid, os.WNOHANG)[0] == pid
@@ -110,7 +112,7 @@ os.register_at_fork(after_in_child=_ENDING.clear)
 
 
 def _receive(line: socket.socket, heard: bytes) -> tuple[bytes, bytes]:
-    """(One message, what was heard after it)."""
+    """Return (one message, the bytes received after it)."""
     length = None
     while length is None or len(heard) < length:
         if length is None and len(heard) >= _LENGTH.size:

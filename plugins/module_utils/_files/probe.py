@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What one host sees of another: whether it answers, and whether it has disks in use."""
+"""The signs of life of another host: its answers, and its disks in use."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from . import access
 #: Seconds to look at one disk; the storage that another host has lost may be lost here too.
 LOOK = 5
 
-#: What the other host itself sends: a closed port is an answer too. (A router or a firewall says "unreachable".)
+#: Errors that the other host itself sends: a closed port is an answer too. (A router or a firewall
+#: says "unreachable".)
 ANSWERS = (errno.ECONNREFUSED, errno.ECONNRESET)
 FLOCK = "hhqqi"  # struct flock of Linux with 64 bits: type, whence, start, length, pid
 
 
 class Reached(NamedTuple):
-    """How a host reacts to a TCP connection. answers: None where this host cannot even try. closed: it answers that the port is closed."""
+    """The reaction of a host to a TCP connection. answers: None if this host cannot even try.
+    answers: None where this host cannot even try. closed: it answers that the port is closed.
+    """
 
     answers: bool | None
     words: str
@@ -56,7 +59,7 @@ def reach(address: str, port: int, timeout: float) -> Reached:
         except OSError as problem:
             if problem.errno in ANSWERS:
                 return Reached(True, f"{address} answers, but not on port {port}", closed=True)
-            # Without a route of that kind nothing was asked.
+            # Without a route of that kind no request was sent.
             tried = tried or problem.errno not in (errno.EAFNOSUPPORT, errno.ENETUNREACH, errno.ENETDOWN)
             last = f"{address}, port {port}: {problem}"
     return Reached(False if tried else None, last)
@@ -71,16 +74,17 @@ def reach_each(addresses: Sequence[str], port: int, timeout: float) -> list[Reac
 
 
 def in_use(path: str) -> bool | None:
-    """Whether somebody, on whichever host, holds a lock on a file.
+    """Return True if a process on any host holds a lock on a file.
 
-    :returns: True, False, or None where that cannot be told.
+    :returns: True, False, or None if it is not known.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        # Asked for, not taken: would the lock of a writer on all of it be in anybody's way?
+        # The lock is tested, not taken: the test shows if another lock conflicts with a writer's
+        # lock on the whole file.
         answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         return struct.unpack(FLOCK, answer)[0] != fcntl.F_UNLCK
     except (OSError, struct.error):
@@ -90,7 +94,7 @@ def in_use(path: str) -> bool | None:
 
 
 def storage(paths: Sequence[str], locked_by_libvirt: bool) -> tuple[str, list[str]]:
-    """What the locks of a host's disks tell.
+    """Return the evidence from the locks of a host's disks.
 
     :param locked_by_libvirt: libvirt locks disks on all hosts; otherwise no lock proves nothing.
     :returns: (active, silent or unknown; the paths in use).
@@ -105,7 +109,9 @@ def storage(paths: Sequence[str], locked_by_libvirt: bool) -> tuple[str, list[st
 
 
 def locked_by_libvirt(file: str = "/etc/libvirt/qemu.conf") -> bool:
-    """Whether libvirt locks the files of disks here, as role hypervisor sets it up. sanlock has its leases in files of its own."""
+    """Return True if libvirt locks the files of disks here, in the set-up of role hypervisor.
+    sanlock has its leases in separate files.
+    """
     try:
         with open(file, encoding="utf-8", errors="replace") as text:
             return re.search(r'^\s*lock_manager\s*=\s*"lockd"', text.read(), re.MULTILINE) is not None

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a host needs a reboot, by the sign of its own system.
+"""The need of a host for a reboot, by the sign of its own system.
 
 Private to the collection. A sign says yes, no, or nothing: silence is never taken for no.
 
 Sources of what the signs mean:
 
 - Debian and Ubuntu: hooks of the packages update-notifier-common (Ubuntu), unattended-upgrades and reboot-notifier (Debian) make
-  ``/run/reboot-required``. Where none of them is installed nothing makes it.
+  ``/run/reboot-required``. A system without these packages has no hook that makes the file.
 - dnf 4: man dnf-needs-restarting(8), ``-r``: "Only report whether a reboot is required (exit code 1) or not (exit code 0)"; every other error of
   dnf ends with 1 too (man dnf(8), EXIT VALUES), so the text decides: plugins/needs_restarting.py of dnf-plugins-core.
 - dnf 5: man dnf5-needs-restarting(8), the same exit codes and texts; ``-r`` is accepted and has no effect: needs_restarting.cpp of dnf5.
@@ -32,7 +32,7 @@ from .._files import programs, system
 
 #: Made by Debian's and Ubuntu's packages; and by libzypp, where zypper itself is not there.
 FILES = ("/run/reboot-required", "/var/run/reboot-required", "/run/reboot-needed", "/var/run/reboot-needed")
-#: One of these is there if something makes the file on Debian and Ubuntu.
+#: One of these files exists if a package makes the file on Debian and Ubuntu.
 MAKERS = (
     "/usr/share/update-notifier/notify-reboot-required",
     "/etc/kernel/postinst.d/unattended-upgrades",
@@ -41,7 +41,7 @@ MAKERS = (
 )
 #: Seconds for a tool; dnf may read the metadata of all repositories.
 TOOL_TIMEOUT = 60
-#: Of what a tool prints, this many bytes are read.
+#: Bytes of a tool's output that are read.
 MOST = 65536
 
 KERNELS = ("/boot/vmlinuz-*", "/boot/vmlinux-*", "/boot/Image-*", "/lib/modules/*/vmlinuz", "/usr/lib/modules/*/vmlinuz")
@@ -54,7 +54,9 @@ _DNF_YES, _DNF_NO = "Reboot is required", "Reboot should not be necessary"
 
 
 class Answer(NamedTuple):
-    """needed: None where it cannot be told. message: why, as a part of a sentence."""
+    """needed: None if it is not known. message: the reason, as a part of a sentence. message: why,
+    as a part of a sentence.
+    """
 
     needed: bool | None
     message: str
@@ -72,8 +74,8 @@ def of_files(paths: Iterable[str]) -> Answer:
 def of_system() -> Answer:
     """Answer by the signs of the system.
 
-    A yes of any sign counts. A no is a no of the system's own sign. Where it has none, the kernel alone decides: updates of libraries and
-    firmware are not seen there.
+    A yes of any sign counts. A no is a no of the system's own sign. A system without a sign is
+    judged by the kernel alone: updates of libraries and firmware are not seen there.
     """
     found = of_files(FILES)
     if found.needed:
@@ -131,7 +133,9 @@ def _zypper() -> Answer | None:
 
 
 def _dnf() -> Answer | None:
-    """Ask dnf, first with what it has in its cache: dnf 5 may want to fetch metadata, and a host may be offline."""
+    """Run dnf, first with the data in its cache: dnf 5 may want to fetch metadata, and a host may
+    be offline.
+    """
     problem = None
     for words in (("-C", "needs-restarting", "-r"), ("needs-restarting", "-r")):
         said = _run("dnf", *words)
@@ -149,7 +153,9 @@ def _dnf() -> Answer | None:
 
 
 def _has_no_such_command(said: Said) -> bool:
-    """Whether dnf has no such plugin: in the words of dnf 4 (No such command) and of dnf 5 (Unknown argument)."""
+    """Return True if dnf has no such plugin, by the words of dnf 4 (No such command) and of dnf 5
+    (Unknown argument).
+    """
     return (
         bool(said.status) and re.search(r"No such command: needs-restarting|Unknown argument \"needs-restarting\"", said.output) is not None
     )
@@ -159,7 +165,8 @@ def _has_no_such_command(said: Said) -> bool:
 
 
 def of_kernel() -> Answer:
-    """Answer by the kernels that are installed: of the kind of the running one, is there a newer one, or was its file replaced since the boot?
+    """Answer by the installed kernels of the running kernel's kind: a newer one, or a file that was
+    replaced since the boot, needs a reboot.
 
     A newer kernel of another kind, such as a debug kernel, may or may not be the next to boot.
     """
@@ -179,7 +186,8 @@ def of_kernel() -> Answer:
     booted = boot_time()
     if booted is None:
         return Answer(None, "the time of the boot is not known")
-    # The time of the change of the entry: packages bring files with times of their own.
+    # The change time of the file's entry, because packages install files with modification times of
+    # their own.
     if any(os.stat(path).st_ctime > booted for path in installed[running]):
         return Answer(True, f"the file of the running kernel {running} has changed since the boot")
     return Answer(False, f"the running kernel {running} is the newest that is installed")
@@ -191,7 +199,8 @@ def version(release: str) -> list[int]:
 
 
 def kind(release: str) -> str:
-    """Return what a release is besides its version: amd64, cloud-amd64, generic, x86_64, x86_64+debug.
+    """Return the rest of a release besides its version: amd64, cloud-amd64, generic, x86_64,
+    x86_64+debug.
 
     The names of releases of a distribution are left out (el9_5, fc42, +deb13), as an upgrade changes them.
     """
@@ -212,13 +221,15 @@ def boot_time() -> int | None:
 
 
 class Said(NamedTuple):
-    """The end of a program. status: None where it did not end in time. output: the beginning of what it printed."""
+    """The end of a program. status: None where it did not end in time. output: the beginning of its
+    output.
+    """
 
     status: int | None
     output: str
 
     def words(self) -> str:
-        """Return what is wrong, as the end of a sentence."""
+        """Return the fault, as the end of a sentence."""
         if self.status is None:
             return f"did not end within {TOOL_TIMEOUT} s"
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]

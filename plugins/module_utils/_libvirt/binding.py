@@ -54,7 +54,8 @@ TURNED_AWAY = 10
 #: Interpreters that distributions ship python3-libvirt for.
 SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/usr/bin/python3.9")
 
-#: Why a new value may not count yet: destinations are reached by what the store holds of them.
+#: The reason why a new value may not count yet: destinations are reached by the values in the
+#: store.
 _RECORDED = " Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it."
 
 is_local = machine.is_local
@@ -92,7 +93,7 @@ def host_name() -> str:
 
 
 def missing_binding_message() -> str:
-    """What to tell somebody whose hypervisor has no Python binding of libvirt."""
+    """Return the message for a hypervisor without libvirt's Python binding."""
     return (
         f"The Python binding of libvirt is missing on {host_name()} (for {sys.executable}): "
         "install the package python3-libvirt there (it has this name on Debian, Ubuntu, RHEL and "
@@ -101,10 +102,10 @@ def missing_binding_message() -> str:
 
 
 def require_binding(module: AnsibleModule) -> None:
-    """Make sure that libvirt's binding is there; the system's Python is tried before giving up.
+    """Make sure that libvirt's binding is there; try the system's Python before giving up.
 
-    Ansible may run modules with a Python of a virtual environment, for which distributions ship
-    no binding. Does not return in that case: the module runs again under the system's Python.
+    Ansible may run modules with a Python of a virtual environment, for which distributions ship no
+    binding. Does not return in that case: the module runs again under the system's Python.
     """
     if libvirt is not None:
         return
@@ -126,7 +127,7 @@ def canonical_uuid(text: str) -> str:
 def domain_uuid(module: AnsibleModule, text: str, done: str) -> str:
     """Return the uuid of a domain as libvirt writes it; the module fails where it is none.
 
-    :param done: what was not done, such as started.
+    :param done: the action that was not done, such as started.
     """
     found = ""
     try:
@@ -167,7 +168,9 @@ def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_system(conn: Any) -> bool:
-    """Whether a connection is to the system daemon of libvirt, with its folders below /var/lib/libvirt."""
+    """Return True if a connection is to the system daemon of libvirt, with its folders below
+    /var/lib/libvirt.
+    """
     try:
         return urllib.parse.urlsplit(conn.getURI()).path == "/system"
     except (ValueError, libvirt.libvirtError):
@@ -227,7 +230,7 @@ def code_of(error: object) -> int | None:
 
 
 def is_unsupported(error: object) -> bool:
-    """Whether the driver does not have a call, or not with these flags."""
+    """Return True if the driver does not have a call, or does not have it with these flags."""
     return code_of(error) in (libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED)
 
 
@@ -243,10 +246,11 @@ def number_of(error: object) -> int | None:
 
 
 def is_pool_busy(error: object) -> bool:
-    """Whether the trouble with a storage pool may be over soon: somebody starts, stops or refreshes it, or makes a volume in it.
+    """Return True if the trouble with a storage pool may be over soon: another process starts,
+    stops or refreshes it, or makes a volume in it.
 
-    libvirt has no code of its own for this, and its words are of the language of its host. What programs such as qemu-img say has another
-    domain.
+    libvirt has no special code for this, and its words are in the language of its host. Errors of
+    programs such as qemu-img have another domain.
     """
     codes = (libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INTERNAL_ERROR)
     is_gone = code_of(error) == libvirt.VIR_ERR_NO_STORAGE_POOL
@@ -263,7 +267,7 @@ def opened_again(uri: str, opening: Callable[[], Any]) -> Any:
         try:
             return opening()
         except LibvirtProblem as exc:
-            # One that was turned away ends at once.
+            # A connection that sshd turns away ends at once.
             turned_away = "+ssh" in uri and exc.code == libvirt.VIR_ERR_SYSTEM_ERROR and time.monotonic() - begun < TURNED_AWAY
             if not turned_away:
                 raise
@@ -304,7 +308,7 @@ def open_connection(uri: str, keepalive: bool = False, seconds: float | None = N
 
 
 def _classes() -> tuple[type, ...]:
-    """Those of all that libvirt hands out."""
+    """Return the classes of all objects that libvirt returns."""
     return tuple(each for name, each in vars(libvirt).items() if isinstance(each, type) and name.startswith("vir"))
 
 

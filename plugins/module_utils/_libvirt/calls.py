@@ -19,8 +19,8 @@ from .._files.limits import Late, is_limited, within
 #: Seconds that a call may take.
 CALL_TIMEOUT = 60
 
-#: Those that may take longer, or no time at all (0: they only read what this process has). None is for as long as it
-#: takes: who migrates watches that from the side.
+#: Calls that may take longer, or need no limit (0: they only read data of this process). None is
+#: for as long as it takes: who migrates watches that from the side.
 CALL_TIMEOUTS = {
     "name": 0,
     "UUIDString": 0,
@@ -51,7 +51,7 @@ CALL_TIMEOUTS = {
     "storageVolLookupByPath": 300,
     # A large file goes at the speed of its file system.
     "delete": 600,
-    # What was sent reaches the disk; libvirt answers when all of it has.
+    # The sent data reach the disk; libvirt answers when all of them have.
     "finish": 900,
     # From one piece to the next.
     "sendAll": 120,
@@ -66,11 +66,13 @@ CALL_TIMEOUTS = {
     "migrateToURI3": None,
 }
 
-#: What a hypervisor can do. libvirt may start each emulator for an answer, and where KVM is broken it does so for each call again, which takes
-#: seconds. So each is called once over a connection, and a refusal is kept too.
+#: Calls about the abilities of a hypervisor. libvirt may start each emulator for an answer, and
+#: where KVM is broken it does so for each call again, which takes seconds. So each is called once
+#: over a connection, and a refusal is kept too.
 CAPABILITIES = ("getCapabilities", "getDomainCapabilities", "compareHypervisorCPU", "baselineHypervisorCPU")
 
-#: Of these the limit is for what they call back: they go on for as long as something moves.
+#: The limit of these calls is for the time between two callbacks: they go on for as long as data
+#: move.
 BY_PIECES = ("sendAll", "sparseSendAll")
 
 #: libvirt refuses these calls while it makes a volume of the same pool for another call, and has not begun anything then.
@@ -82,7 +84,7 @@ POOL_PATIENCE, POOL_STARTS, POOL_PAUSE = 60, 3, 0.25
 class Line:
     """The calls over one connection.
 
-    :param host: whose libvirt it is.
+    :param host: the name of the host of that libvirt.
     :param error: the exception for one that does not answer in time, made of a sentence.
     :param classes: of the objects that libvirt hands out.
     :param busy: whether an exception may mean that a storage pool is busy.
@@ -106,11 +108,13 @@ class Line:
         #: The answers of CAPABILITIES, or the exceptions, by call and arguments; guests are checked in several threads.
         self._known: dict[str, tuple[Any, Exception | None]] = {}
         self._asking = threading.Lock()
-        #: What there is to say of it, once it did not answer.
+        #: The error of the connection, once it did not answer.
         self._silent: str | None = None
 
     def call(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What a method of that name returns, given as a function. It waits for other work in the same storage pool."""
+        """Return the result of a method of that name, given as a function. It waits for other work
+        in the same storage pool.
+        """
         if name not in CAPABILITIES:
             return self._patient(name, function, args, kwargs)
         question = repr((name, args, sorted(kwargs.items())))
@@ -161,7 +165,7 @@ class Line:
         if self._silent:
             raise self._error(self._silent)
         function = self._kept(function)
-        # Where all that is done together has a limit, no call needs its own.
+        # A call needs no limit of its own if all the work together has one.
         if limit is None or is_limited():
             return self.limited(function(*args, **kwargs))
         alive = None
@@ -185,7 +189,8 @@ class Line:
 
 
 class Limited:
-    """An object of libvirt's, all of whose calls end, and those of the objects that it returns.
+    """An object of libvirt with a time limit on all its calls, and on those of the objects that it
+    returns.
 
     After one that did not answer in time nothing more is sent, and each raises the same error at once.
     """

@@ -16,16 +16,17 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypedDict
 
-#: The files in which an administrator gives libvirt a uuid of the host. libvirt prefers it to that of the firmware.
+#: The files in which an administrator gives libvirt a uuid of the host. libvirt prefers it to the
+#: uuid of the firmware.
 SETTINGS = ("/etc/libvirt/libvirtd.conf", "/etc/libvirt/virtqemud.conf")
-#: That of the firmware; only root can read it.
+#: The uuid of the firmware; only root can read it.
 FIRMWARE = "/sys/class/dmi/id/product_uuid"
 MACHINE_ID = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _SETTING = re.compile(r"""^\s*host_uuid\s*=\s*["']([^"']+)["']""", re.MULTILINE)
 
-#: The variable of the environment in which a caller gives an Expected, as JSON.
+#: The environment variable with an Expected of the caller, as JSON.
 EXPECTED = "DROVER_EXPECTED_MACHINE"
 #: Verdicts of judge().
 SAME, OTHER, UNKNOWN = "same", "other", "unknown"
@@ -49,8 +50,8 @@ class Machine(TypedDict):
 class Expected(TypedDict):
     """The machine that the store has for a host.
 
-    host: its name. host_uuids: those of its libvirts. system_uuids, firmware_uuids, machine_ids: of the system that read them. Empty where nothing
-    is known.
+    host: its name. host_uuids: the uuids of its libvirts. system_uuids, firmware_uuids,
+    machine_ids: of the system that read them. Empty where nothing is known.
     """
 
     host: str
@@ -109,14 +110,14 @@ def judge(expected: Expected, machine: Machine, of_libvirt: Callable[[], str | N
         return SAME
     if (known and machine["uuids"]) or (expected["system_uuids"] and machine["read"]):
         return OTHER
-    # Without a uuid of its own a machine has another host_uuid after each start of libvirt.
+    # A machine without a uuid of its own has another host_uuid after each start of libvirt.
     if expected["machine_ids"] and machine["machine_id"]:
         return SAME if machine["machine_id"] in expected["machine_ids"] else OTHER
     return OTHER if asked is not None and not machine["read"] else UNKNOWN
 
 
 def wrong_libvirt(expected: Expected, uri: str, found: str | None) -> str | None:
-    """Return why the libvirt behind a URI of another machine is not that of a host, or None.
+    """Return the reason why the libvirt behind a URI of another machine is not a host's, or None.
 
     The machine that the module runs on says nothing about it.
 
@@ -138,7 +139,7 @@ def described(host_uuids: Iterable[str | None], machine_id: str | None) -> str:
 
 
 def refusal(expected: Expected, machine: Machine, name: str) -> str:
-    """Return the sentence with which a machine refuses a task for another one.
+    """Return the sentence by which a machine refuses a task for another machine.
 
     :param name: the host name of the machine, or an empty text.
     """
@@ -152,7 +153,7 @@ def refusal(expected: Expected, machine: Machine, name: str) -> str:
 
 
 def replace_command(host: str) -> str:
-    """Return the command with which a person says that the machine of a host was exchanged."""
+    """Return the command for a person to record that the machine of a host was exchanged."""
     return f"ansible-playbook drover.compute.host_replace -e drover_host={host}"
 
 
@@ -195,7 +196,9 @@ def _setting(path: str) -> str | None:
 
 
 def plain_uuid(text: str) -> str | None:
-    """Return a uuid as libvirt writes it; None for those that libvirt does not accept, of one digit."""
+    """Return a uuid in libvirt's spelling; None for a uuid of one repeated digit, which libvirt
+    does not accept.
+    """
     plain = text.strip().lower()
     return plain if _UUID.fullmatch(plain) and len(set(plain) - {"-"}) > 1 else None
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What must hold before an instance is moved; each reason is a sentence of its own.
+"""The conditions for a move of an instance; each reason is a sentence of its own.
 
 Private to the collection. The order and the rules follow Nova's live-migration checks.
 """
@@ -25,7 +25,7 @@ from .state import Seen
 
 
 def is_live(move: Mapping[str, Any], seen: Seen) -> bool:
-    """Whether the move is a live one: as requested, or by the instance's state."""
+    """Return True if the move is live, as requested, or by the instance's state."""
     return seen["active"] if move.get("live") is None else bool(move["live"])
 
 
@@ -86,7 +86,9 @@ def _version(number: int) -> str:
 
 
 def cpu_reasons(source: Any, destination: Any, text: str) -> list[str]:
-    """Whether the destination's CPU can run the guest's; guests of plain QEMU bring their own."""
+    """Return a reason if the destination's CPU cannot run the guest's; guests of plain QEMU bring
+    their own.
+    """
     try:
         wanted = cpus.wanted(source, parse(text))
         if wanted is None or cpus.runs(destination, wanted):
@@ -97,9 +99,10 @@ def cpu_reasons(source: Any, destination: Any, text: str) -> list[str]:
 
 
 def memory_reasons(destination: Any, domain: Any, where: str) -> list[str]:
-    """Whether the destination has the memory free now that the guest takes at the source now, whatever was booked.
+    """Return a reason if the destination has less free memory now than the guest takes at the
+    source now, regardless of claims.
 
-    Unknown numbers prove nothing: only what is seen to be too little counts.
+    Unknown numbers prove nothing: only a shortage that is seen counts.
     """
     try:
         taken = domain.memoryStats().get("rss")
@@ -108,7 +111,7 @@ def memory_reasons(destination: Any, domain: Any, where: str) -> list[str]:
         return []
     if not taken or "free" not in stats:
         return []
-    # KiB; what is cached is given up for a guest.
+    # KiB; the host gives its cached memory up for a guest.
     free = sum(stats.get(name) or 0 for name in ("free", "buffers", "cached"))
     if taken <= free:
         return []
@@ -136,10 +139,10 @@ def _inactive(names: Iterable[str], kind: str, lookup: Callable[[str], Any], unk
 
 
 def inactive(names: Iterable[str], kind: str, lookup: Callable[[str], Any], unknown: int, command: str, where: str) -> dict[str, str]:
-    """Reasons in what the destination has to have by name, and running, by name.
+    """Return the reasons in the objects that must be running at the destination, by their names.
 
     :param lookup: finds one in the libvirt there; :param unknown: the code of its error where there is none.
-    :param command: what starts one.
+    :param command: the command that starts one.
     """
     reasons = {}
     for name in names:
@@ -155,7 +158,9 @@ def inactive(names: Iterable[str], kind: str, lookup: Callable[[str], Any], unkn
 
 
 def network_reasons(destination: Any, text: str, where: str) -> list[str]:
-    """Whether the networks, bridges and devices that its interfaces plug into are at the destination."""
+    """Return the reasons in missing networks, bridges and devices of its interfaces at the
+    destination.
+    """
     needs = networks_of(text)
     return list(lacking_plugs(destination, needs["network"], needs["bridge"] + needs["dev"], where).values())
 
@@ -197,7 +202,7 @@ def _host_devices(conn: Any) -> set[str]:
 
 
 def twin_reasons(destination: Any, move: Mapping[str, Any], seen: Seen, where: str) -> list[str]:
-    """Whether another domain at the destination is in the way."""
+    """Return a reason if another domain at the destination has the same name."""
     reasons = []
     try:
         twin = destination.lookupByName(seen["name"])

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the disks of a domain that another host had are here what they were there.
+"""The check that the disks of another host's domain are the same here as they were there.
 
-Private to the collection. The domain is known from when its host was last seen. Since then a snapshot may have been
-made of a disk, and what it was backed by there may be another image here.
+Private to the collection. The domain is known from when its host was last seen. Since then a
+snapshot of a disk may have been made, and the image behind it there may be another image here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ DECLARED = ("declared:", "device:declared:")
 
 
 class Surroundings:
-    """What the domains of this host and the images lying around need, looked at once for all that are to be started.
+    """The needs of this host's domains and of the images in its folders, read once for all domains
+    to start.
 
     :param conn: libvirt of this host.
     :param but: the uuid of a domain whose own needs do not count: of one that has a definition here already.
@@ -42,7 +43,9 @@ class Surroundings:
         self._needs: Needs | None = None
 
     def user(self, path: str) -> tuple[str, str] | None:
-        """Who has a file for a disk, or is backed by it: who and how, or None."""
+        """Return the user of a file for a disk, or the image that is backed by it: who and how, or
+        None.
+        """
         with self._lock:
             if self._needs is None:
                 self._needs = Needs(self._conn, self._but)
@@ -54,8 +57,9 @@ class Surroundings:
 def newest(order: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Have a domain start from the images of a snapshot that was made when its host died.
 
-    Such an image is beside the disk, is backed by it, and has the uuid of the domain and the target in its name. Whether or not the guest has
-    written to it already, all its data are to be read through it.
+    Such an image is beside the disk, is backed by it, and has the uuid of the domain and the target
+    in its name. All data of the disk are read through it, even if the guest has not written to it
+    yet.
 
     :returns: the order with these disks, and the paths of their images.
     """
@@ -94,9 +98,11 @@ def _overlays(path: str, begin: str) -> list[str]:
 
 
 def reasons(conn: Any, order: Mapping[str, Any], surroundings: Surroundings, where: str) -> list[str]:
-    """Why the disks of a domain are not what they were: a list of sentences without a full stop.
+    """Return the reasons why the disks of a domain are not the same as before: a list of sentences
+    without a full stop.
 
-    :param order: xml, and images: of each disk by its target the identity of its storage, what is behind it, and for newest() the disk itself.
+    :param order: xml, and images: of each disk by its target the identity of its storage, the
+        images behind it, and for newest() the disk itself.
     :param where: the name of this host.
     """
     known = {image["target"]: image for image in order.get("images") or ()}
@@ -183,7 +189,7 @@ def _of_disk(conn: Any, disk: Mapping[str, Any], image: Mapping[str, Any], surro
 
 
 def _is_on(conn: Any, disk: Mapping[str, Any], path: str, wanted: str) -> bool:
-    """Whether a disk is, here and now, on the storage that it was on."""
+    """Return True if a disk is on the same storage here as before."""
     if wanted.startswith("device:"):
         return f"device:{block_devices.identity(path)}" == wanted
     if disk["type"] == "volume":
@@ -194,9 +200,10 @@ def _is_on(conn: Any, disk: Mapping[str, Any], path: str, wanted: str) -> bool:
 
 
 def _behind(conn: Any, disk: Mapping[str, Any], path: str, seen: Sequence[Mapping[str, Any]] | None, where: str) -> list[str]:
-    """Reasons in what a disk is backed by.
+    """Return the reasons in the images behind a disk.
 
-    :param seen: what discovery has recorded of it: dicts path, shared and digest; None where that is not known.
+    :param seen: the images that discovery has recorded: dicts path, shared and digest; None if they
+        are not known.
     """
     found = backing.chain(path, disk["format"], ask=lambda image: backing.by_libvirt(conn, image))
     if found.troubles:

@@ -4,8 +4,8 @@
 
 """Makes a snapshot of a domain, deletes it, or goes back to it.
 
-Private to the collection. What was done before is seen from the images, not from a note: a run that was cut off is gone on with by the next
-one. The record of a snapshot goes last.
+Private to the collection. The images, not a note, show the work of earlier runs: the next run
+continues one that was cut off. The record of a snapshot goes last.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from . import snapshots as _snapshots
 from .snapshots import Image, Snapshot
 
 AGENT = "org.qemu.guest_agent.0"
-#: What libvirt says where the agent of a guest does not do what it is asked to.
+#: libvirt's error codes if the agent of a guest does not carry out a request.
 _AGENT_ERRORS = ("VIR_ERR_AGENT_UNRESPONSIVE", "VIR_ERR_AGENT_UNSYNCED", "VIR_ERR_AGENT_COMMAND_TIMEOUT", "VIR_ERR_AGENT_COMMAND_FAILED")
 _WITH_OPERATOR = "use virsh snapshot-revert, or restore from a backup"
-#: What a person gets to do with a snapshot on the command line.
+#: The playbook with which a person handles snapshots on the command line.
 PLAYBOOK = "drover.compute.instance_snapshot"
 MERGED_BEFORE = "no disk has it any more, and nothing proves that its content was merged; remove it when nobody wants that"
 DISCARDED = "the guest wrote to it until the revert; remove it when nobody wants its content back"
@@ -48,7 +48,7 @@ class Steps:
 
     :ivar domain: it is set before anything else is called.
     :ivar begun: something was changed.
-    :ivar told: the part of the result that says what was done.
+    :ivar told: the part of the result about the work that was done.
     :ivar foreseen: the snapshots as they would be, in check mode.
     """
 
@@ -164,7 +164,9 @@ class Steps:
         return found, others
 
     def _refuse_split(self, config: Element, live: Element | None) -> None:
-        """Refuse a disk that one of the two definitions has alone: libvirt would make its image by a name of its own, or none."""
+        """Refuse a disk that only one of the two definitions has: libvirt would choose the name of
+        its image, or make none.
+        """
         if live is None:
             return
         now, later = (
@@ -233,7 +235,7 @@ class Steps:
         return True
 
     def _merge_of(self, snapshot: Snapshot, target: str, config: Element, live: Element | None) -> dict[str, Any]:
-        """What is to be merged of a disk.
+        """Return the images of a disk to merge.
 
         :returns: dict target, base (an Image), chain (paths), overlay (None where it is merged already), upper (None where nothing is over it).
         """
@@ -252,7 +254,7 @@ class Steps:
             found["overlay"] = chain[number - 1]
             found["upper"] = chain[number - 2] if number > 1 else None
             if layers.position(chain[:number], recorded) is None:
-                # It was merged before; what is over the base now is of a later snapshot.
+                # It was merged before; the image over the base is now of a later snapshot.
                 others = [each for each in _snapshots.read(self.domain) if each.name != snapshot.name]
                 if any(_same(each.overlays.get(target), chain[number - 1]) for each in others):
                     found.update(overlay=None, upper=None)
@@ -423,7 +425,7 @@ class Steps:
         return written, actives
 
     def _fresh_overlays(self, snapshot: Snapshot, targets: Mapping[str, str]) -> dict[str, str]:
-        """Give the domain new images over those of a snapshot: dict target -> path."""
+        """Give the domain new images over the base images of a snapshot: dict target -> path."""
         number, overlays, made = secrets.token_hex(4), {}, []
         try:
             for target in targets:
@@ -454,7 +456,8 @@ def _candidate(path: str) -> Candidate | None:
 
 
 def _lost(path: str, way: str) -> str:
-    """What goes with an image besides what the guest sees, a clause about it; empty where nothing does.
+    """Return a clause about the data that are lost with an image besides the data that the guest
+    sees; empty if nothing is lost.
 
     :raises LibvirtProblem: the image cannot be read.
     """
@@ -468,7 +471,8 @@ def _same(one: str | None, other: str | None) -> bool:
 
 
 def _is_of_agent(error: Exception) -> bool:
-    """Whether the agent of a guest may have refused: what it says itself has the code of an internal error of libvirt (``qemuAgentCheckError``).
+    """Return True if the agent of a guest may have refused: the agent's own errors have the code of
+    an internal error of libvirt (``qemuAgentCheckError``).
 
     QEMU's own errors have this code too. Then the same without the agent fails the same.
     """
