@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether another host has what binds a guest: looked up through its libvirt for a move, and on the machine itself for a start.
+"""The check that another host has the things that bind a guest: for a move through its libvirt, for
+a start on the machine itself.
 
 Private to the collection. Of an open port of another host only libvirt's own guests are seen; a start tries the port itself.
 """
@@ -26,12 +27,13 @@ from .._storage.sources import is_here
 from . import reading
 from .reading import Binding
 
-#: What only a guest that runs needs.
+#: Kinds that only a running guest needs.
 _OF_RUNNING = (reading.PORT, reading.CID, reading.PAGES)
 
 
 class Taken:
-    """What the running guests of a host have that only one of them can have.
+    """The ports, sockets and CIDs that the running guests of a host have and that only one guest
+    can have.
 
     :param conn: libvirt of that host.
     :param but: the uuid of the domain that does not count.
@@ -61,7 +63,7 @@ class Taken:
                 self._others[each.kind, each.value[0]] = name
 
     def user(self, binding: Binding) -> str | None:
-        """Return the name of the guest that has what a binding needs; None where none has."""
+        """Return the name of the guest that has the thing a binding needs; None if no guest has it."""
         if binding.kind == reading.PORT:
             address, number, protocol = binding.value
             return next((name for other, name in self._ports.get((protocol, number), ()) if _overlap(address, other)), None)
@@ -69,12 +71,12 @@ class Taken:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Whether one port of two addresses is one; a local address is taken for all of them."""
+    """Return True if one port on two addresses conflicts; a local address counts as all of them."""
     return one == other or is_here(one or "localhost") or is_here(other or "localhost")
 
 
 def reasons(destination: Any, bindings: Sequence[Binding], same: Sameness, addresses: Collection[str], live: bool, but: str) -> list[str]:
-    """Return the reasons in what a guest needs of a destination, before it moves there.
+    """Return the reasons in the things that a guest needs at a destination, before it moves there.
 
     :param addresses: of the destination; empty where they are not known.
     :param live: it moves while it runs.
@@ -140,7 +142,8 @@ def _lack_of_libvirt(conn: Any, binding: Binding, where: str) -> str | None:
 
 
 def reasons_here(conn: Any, bindings: Iterable[Binding], where: str, but: str) -> list[str]:
-    """Return the reasons in what a guest needs of this machine, before it is started here.
+    """Return the reasons in the things that a guest needs on this machine, before it is started
+    here.
 
     :param conn: libvirt of this host; :param where: its name; :param but: the uuid of the guest.
     """

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a file may be attached to a domain, by what this host knows of its users.
+"""The check that a file may be attached to a domain, by the users of the file that this host knows.
 
-Private to the collection. Two guests that write to one file destroy it. So a file is attached for writing only if it is certain that
-nobody else needs it.
+Private to the collection. Two guests that write to one file destroy it. So a file is attached for
+writing only if it is certain that no one else needs it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def look_at(path: str) -> Sighting:
 
 
 def is_at(conn: Any, disk: Element, path: str, real: str) -> bool:
-    """Whether a disk of a domain is the file of a path, by whatever name.
+    """Return True if a disk of a domain is the file of a path, by any name.
 
     :param real: the path without links.
     """
@@ -67,7 +67,7 @@ def is_at(conn: Any, disk: Element, path: str, real: str) -> bool:
 
 
 def refuse_other_file(looked_up: Collection[str] | None, path: str, real: str) -> None:
-    """Refuse a file of which the caller has not looked up if another hypervisor uses it.
+    """Refuse a file for which the caller has not looked up the use by other hypervisors.
 
     :param looked_up: paths; None where the caller looks up nothing.
     """
@@ -95,12 +95,12 @@ def refuse_written(conn: Any, but: str | None, path: str, what: str) -> None:
 
 
 def refuse_unknown_format(module: AnsibleModule, path: str, info: Mapping[str, Any]) -> None:
-    """Refuse an image with a backing file whose format nobody has recorded.
+    """Refuse an image with a backing file of a format that is not recorded.
 
     QEMU would find the format out by the first bytes of that file, which the guest that wrote them has chosen. So these could name any file
     of the host as the next one behind it.
 
-    :param info: what qemu-img info says of the image.
+    :param info: the answer of qemu-img info for the image.
     """
     for _dummy in range(backing.DEEPEST):
         behind = info.get("backing-filename")
@@ -118,7 +118,7 @@ def refuse_unknown_format(module: AnsibleModule, path: str, info: Mapping[str, A
 
 
 def refuse_used(conn: Any, but: str | None, path: str, sighting: Sighting, held: bool) -> None:
-    """Refuse to write to a file that somebody else needs, or may need.
+    """Refuse to write to a file that another user needs, or may need.
 
     :param but: the uuid of the domain whose own needs do not count.
     :param held: the running guest has it, so a lock is its own.

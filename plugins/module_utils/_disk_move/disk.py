@@ -24,7 +24,7 @@ from .._snapshots import snapshots
 from .._storage import volumes
 from .place import RAW, Place
 
-#: What a disk is besides a file that cannot be moved, by its type.
+#: The description of a disk that is no file and cannot be moved, by its type.
 _KINDS = {
     "network": "on the network, and its server moves it",
     "volume": "named by its pool and volume: name its file instead (virsh edit, type='file')",
@@ -35,7 +35,8 @@ _KINDS = {
 }
 
 
-#: What a copy of a disk, or the definition of the copy, would not have; elements of a disk, its source, or an image behind it.
+#: Elements of a disk, its source, or an image behind it that a copy of the disk, or the definition
+#: of the copy, would not have.
 _LEFT_OUT = {
     "transient": "transient: its changes are lost when the guest is off",
     "encryption": "encrypted",
@@ -74,12 +75,12 @@ class Disk:
 
     @property
     def sources(self) -> list[str | None]:
-        """What it is now: in the running domain, if that runs, and in the definition."""
+        """The present sources: of the running domain, if it runs, and of the definition."""
         return [parse_disk(each)["source"] for each in (self.live, self.config) if each is not None]
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What its definition says."""
+        """The facts of the disk in its definition."""
         return parse_disk(self._defined())
 
     def _defined(self) -> Element:
@@ -94,7 +95,7 @@ class Disk:
         return None if self.live is None else self.live.find("mirror")
 
     def refuse(self) -> None:
-        """Refuse a disk, or a domain, of which no disk can be moved."""
+        """Refuse a disk that cannot be moved, or a domain without any movable disk."""
         facts, name = self.facts, f"The disk {self.target} of {self.where}"
         if facts["device"] != "disk":
             raise LibvirtProblem(f"{name} is a {facts['device']}, which is not moved: only disks are.")
@@ -178,7 +179,7 @@ def find(root: Element, target: str) -> Element | None:
 
 
 def moved(disk: Element, place: Place) -> Element:
-    """A disk that is elsewhere. What libvirt has read of the images behind the old one is left out."""
+    """A disk that is elsewhere. libvirt's data about the images behind the old one are left out."""
     disk = _without_layers(disk)
     disk.set("type", place.type)
     source, driver = disk.find("source"), disk.find("driver")
@@ -220,7 +221,9 @@ def copied_to(mirror: Element) -> str | None:
 
 
 def is_ending(mirror: Element) -> bool:
-    """Whether the job has ended, and libvirt only waits until QEMU has closed what was copied to (seen: a full pool of Ceph keeps that waiting)."""
+    """Return True if the job has ended, and libvirt only waits until QEMU has closed the target of
+    the copy (seen: a full pool of Ceph keeps that waiting).
+    """
     return mirror.get("job") == ""
 
 

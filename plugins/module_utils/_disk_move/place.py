@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a disk is or comes to: a file, or a volume of a pool without files, which libvirt makes and removes.
+"""The present or future place of a disk: a file, or a volume of a pool without files, which libvirt
+makes and removes.
 
 Private to the collection. The name of a volume that is made begins with the uuid of its instance, which proves whose it is.
 """
@@ -28,8 +29,8 @@ RAW = "raw"
 class Place(NamedTuple):
     """A place of a disk.
 
-    name: as the facts of a domain have its source. type: of the disk there, such as file. volume: pool and volume, None of a file. xml: a disk of a
-    domain that is there, None of a file.
+    name: as the facts of a domain have its source. type: of the disk there, such as file. volume:
+    pool and volume, None of a file. xml: a disk of a domain at that place, None of a file.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Place(NamedTuple):
 
     @property
     def origin(self) -> str | None:
-        """What tells it from all others on the network, None of what is not on it."""
+        """The identity of the place on the network, None if it is not on the network."""
         return None if self.xml is None else parse_disk(self.xml).get("origin")
 
 
@@ -58,7 +59,7 @@ def of_volume(conn: Any, pool: str, name: str) -> Place:
 
 
 def refuse(conn: Any, uuid: str, place: Place) -> None:
-    """Refuse a volume that is there, or that somebody else names.
+    """Refuse a volume that exists, or that another user names.
 
     :param uuid: of the domain that gets it.
     """
@@ -82,7 +83,7 @@ def refuse(conn: Any, uuid: str, place: Place) -> None:
 
 
 def refuse_without_space(conn: Any, place: Place, size: int) -> None:
-    """Refuse a volume for which its pool has too little space."""
+    """Refuse a volume if its pool has too little space."""
     pool = place.volume[0] if place.volume else ""
     free = int(volumes.find_pool(conn, pool).info()[3])
     if free < size:
@@ -104,7 +105,7 @@ def create(conn: Any, place: Place, size: int) -> tuple[str, int]:
 
 
 def is_there(conn: Any, place: Place) -> bool:
-    """Whether there is a volume of that name, or it cannot be told."""
+    """Return True if a volume of that name exists, or if this cannot be found out."""
     pool, name = place.volume or ("", "")
     try:
         found = conn.storagePoolLookupByName(pool)

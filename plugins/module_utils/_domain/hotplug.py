@@ -48,8 +48,8 @@ def attach(conn: Any, domain: Any, element: Element, find: Find, live: bool, con
     """Attach a device; where the running guest does not get it, the definition is as it was before.
 
     :param find: finds the device.
-    :param live, config: where it is missing.
-    :raises libvirt.libvirtError: it is attached nowhere, or that cannot be told.
+    :param live, config: the forms of the domain without the device.
+    :raises libvirt.libvirtError: it is attached nowhere, or its state is not known.
     """
     text = text_of(element)
     before = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
@@ -105,7 +105,9 @@ def _unplug(domain: Any, find: Find, timeout: float) -> None:
 
 
 def _ask_for(domain: Any, text: str) -> str:
-    """Ask the guest for a device; return what libvirt says if that may mean that the guest was asked before, or ""."""
+    """Request a device from the guest; return libvirt's error if it may mean an earlier request,
+    else "".
+    """
     try:
         domain.detachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
     except LibvirtSilent:
@@ -114,21 +116,23 @@ def _ask_for(domain: Any, text: str) -> str:
         # It went just now.
         if binding.code_of(exc) == libvirt.VIR_ERR_DEVICE_MISSING or not domain.isActive():
             return ""
-        # QEMU has no code for a device that the guest has been asked for already, and the domain of what QEMU says is not that of libvirt's checks.
+        # QEMU has no code for a device that was already requested from the guest, and the domain of
+        # QEMU's errors differs from that of libvirt's checks.
         if binding.code_of(exc) not in (libvirt.VIR_ERR_INTERNAL_ERROR, libvirt.VIR_ERR_OPERATION_FAILED):
             raise
         return f" ({binding.text_of(exc)})"
     return ""
 
 
-#: A drive as it is and as it is to be, and the form of the domain that it is in (VIR_DOMAIN_AFFECT_*).
+#: The present drive, the wanted drive, and the form of the domain that it is in
+#: (VIR_DOMAIN_AFFECT_*).
 Medium = tuple[Element, Element, int]
 
 
 def change_medium(domain: Any, steps: Sequence[Medium]) -> None:
     """Change the medium of a drive, one form of the domain after the other; where one fails, the medium of those before it is put back.
 
-    :raises libvirt.libvirtError: it is changed nowhere, or that cannot be told.
+    :raises libvirt.libvirtError: it is changed nowhere, or its state is not known.
     """
     for number, (_dummy, wanted, flag) in enumerate(steps):
         try:

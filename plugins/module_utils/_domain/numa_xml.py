@@ -4,8 +4,9 @@
 
 """Domain XML with other pins, NUMA cells and huge pages: the elements that Nova writes.
 
-Private to the collection. The facts are those that ``_domain_numa`` reads. Source: https://libvirt.org/formatdomain.html (cputune,
-numatune, memoryBacking, cpu), and LibvirtDriver._get_guest_numa_config of Nova.
+Private to the collection. ``_domain_numa`` reads these facts. Source:
+https://libvirt.org/formatdomain.html (cputune, numatune, memoryBacking, cpu), and
+LibvirtDriver._get_guest_numa_config of Nova.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from .numa import NONE, parse_numa
 
 
 def with_numa(text: str, facts: Mapping[str, Any]) -> str:
-    """Domain XML with the pins, NUMA cells and huge pages of the facts in place of its own; all else stays as it is.
+    """Return domain XML with the pins, NUMA cells and huge pages of the facts in place of its own;
+    all else stays unchanged.
 
     The guest's cells stay as they are where their CPUs, memory and pages do: then a running guest keeps distances, caches and
     ``memAccess``. I/O threads run where the emulator does, whatever ``iothread_pins`` are. ``locked`` is not looked at, because it
     does not tie the domain to CPUs or cells of the host.
 
     :param text: from a template, or what libvirt gives.
-    :param facts: in the form of :func:`_domain_numa.parse_numa`; what they lack, or ``{}``, takes the elements out.
+    :param facts: in the form of :func:`_domain_numa.parse_numa`; the elements of missing facts are
+        removed, with ``{}`` all of them.
     :returns: ``text`` itself where nothing differs.
     """
     root = parse(text)
@@ -48,18 +51,20 @@ def with_numa(text: str, facts: Mapping[str, Any]) -> str:
 
 
 def iothread_pins(root: Element, emulator_pins: list[int] | None) -> dict[str, list[int]]:
-    """The CPUs of a domain's I/O threads, as Nova pins them: those of the emulator. The keys are texts, as in the facts."""
+    """Return the CPUs of a domain's I/O threads, which Nova pins to the CPUs of the emulator. The
+    keys are texts, as in the facts.
+    """
     if not emulator_pins:
         return {}
     named = {integer(each.get("id")) for each in root.findall("iothreadids/iothread")}
-    # Those without an element have the lowest numbers that are free.
+    # Threads without an element have the lowest free numbers.
     free = (number for number in itertools.count(1) if number not in named)
     numbers = [*named, *itertools.islice(free, max(0, integer(child_text(root, "iothreads")) - len(named)))]
     return {str(number): emulator_pins for number in sorted(numbers)}
 
 
 def _guest_cells(facts: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What the guest itself sees, and what its memory is made of."""
+    """Return the cells that the guest itself sees, and the pages of its memory."""
     cells = [(cell["id"], cell["cpus"], cell["memory_mb"]) for cell in facts.get("cells") or ()]
     return cells, facts.get("pages") or []
 
@@ -87,7 +92,7 @@ def _set_tuning(root: Element, wanted: Mapping[str, Any]) -> None:
 
 
 def _set_places(root: Element, wanted: Mapping[str, Any]) -> None:
-    """Say from which cells of the host the memory comes."""
+    """Set the cells of the host from which the memory comes."""
     made = []
     memory = wanted["memory"]
     if memory:

@@ -4,9 +4,9 @@
 
 """Calls that are waited for so long and no longer.
 
-Private to the collection. Each is made in a helper thread. One that does not come back is left to itself: it keeps
-nobody from ending the process, as long as it waits for another process (libvirt's answer) and not for a disk, see
-``_files``.
+Private to the collection. Each is made in a helper thread. A thread that does not come back is left
+to itself: it does not keep the process from ending, as long as it waits for another process
+(libvirt's answer) and not for a disk, see ``_files``.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ os.register_at_fork(after_in_child=_IDLE.clear)
 
 
 class Late(Exception):
-    """What was called did not end in time."""
+    """The call did not end in time."""
 
 
 def within(seconds: float, call: Callable[[], Any], alive: Callable[[], float] | None = None) -> Any:
-    """What ``call()`` returns; what it raises is raised here too.
+    """Return the result of ``call()``, or raise its exception here.
 
     :param alive: says when something last moved (time.monotonic()); the seconds are counted from then.
     :raises Late: it has not ended by then.
@@ -44,7 +44,8 @@ def within(seconds: float, call: Callable[[], Any], alive: Callable[[], float] |
     try:
         over = helper.wait(seconds, alive)
     except BaseException:
-        # A signal ends this process. What is under way is seen through, or nobody would know what became of it.
+        # A signal ends this process. The call under way is finished first, or its result would be
+        # lost.
         if helper.wait(seconds, alive):
             helper.answer()
         raise
@@ -58,7 +59,7 @@ def within(seconds: float, call: Callable[[], Any], alive: Callable[[], float] |
 
 
 def is_limited() -> bool:
-    """Whether this very code is run by :func:`within`."""
+    """Return True if the present code is run by :func:`within`."""
     return isinstance(threading.current_thread(), _Helper)
 
 
@@ -77,7 +78,7 @@ class _Helper(threading.Thread):
                 self._answer = True, call()
             except BaseException as exc:  # pylint: disable=broad-except
                 self._answer = False, exc
-            # A connection that somebody here still knew would never be closed.
+            # A remaining reference to a connection here would keep it open for ever.
             del call
             self._over.release()
 
@@ -85,7 +86,7 @@ class _Helper(threading.Thread):
         self._asked.put(call)
 
     def wait(self, seconds: float, alive: Callable[[], float] | None) -> bool:
-        """Whether it ended in time."""
+        """Return True if it ended in time."""
         began = time.monotonic()
         while True:
             if self._over.acquire(timeout=max(0, began + seconds - time.monotonic())):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of a host matters to the guests of other hosts, as the module ``_host_check`` returns it.
+"""The facts of a host that matter to the guests of other hosts, for the module ``_host_check``.
 
 Private to the collection.
 """
@@ -25,12 +25,12 @@ from .capabilities import parse_capabilities
 from .storage import read_networks
 
 _INTERFACES = "/sys/class/net"
-#: Pools in which no volume can be made.
+#: Types of pools in which no volume can be made.
 _NO_ROOM = ("iscsi", "iscsi-direct", "mpath", "scsi")
 
 
 def read(conn: Any, local: bool) -> dict[str, Any]:
-    """Return what the hypervisor has and what its guests use; plain JSON types only.
+    """Return the facts of the hypervisor and the things that its guests use; plain JSON types only.
 
     :param local: whether the hypervisor is this machine, so that its network interfaces can be read.
     :raises libvirt.libvirtError: the connection breaks.
@@ -57,7 +57,9 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
 
 
 def _secrets(conn: Any) -> dict[str, list[str]]:
-    """Return the names of the secrets that have a value, or may have one; and of those of which libvirt does not tell. No value is kept."""
+    """Return the names of the secrets that have a value, or may have one; and the names of the
+    secrets that libvirt does not describe. No value is kept.
+    """
     found = [
         (sources.has_value(secret), (secret.UUIDString(), secret.usageID())) for secret in missing_drivers.listed(conn.listAllSecrets, 0)
     ]
@@ -75,7 +77,9 @@ def _machines(arch: Element) -> set[str]:
 
 
 def _pool(pool: Any) -> dict[str, Any] | None:
-    """Return what a pool is, with its room as libvirt has read it last; None if it was removed just now."""
+    """Return the facts of a pool, with its room at libvirt's last look; None if it was removed just
+    now.
+    """
     try:
         root = parse(pool.XMLDesc(0))
         return {
@@ -131,7 +135,7 @@ def of_xml(text: str) -> dict[str, Any]:
         "memory_mib": size_bytes(root.find("memory")) // 1024**2 if root.get("id") else None,
         "machine": f"{kind.get('arch')} {machine}" if kind is not None and machine else None,
         "networks": _distinct(nic.get("network") for nic in nics if nic is not None),
-        # Of a NIC that runs in a network of libvirt the bridge is that of the network.
+        # A running NIC in a network of libvirt shows the bridge of the network.
         "interfaces": _distinct(nic.get("bridge") or nic.get("dev") for nic in nics if nic is not None and not nic.get("network")),
         "pools": _distinct(each.get("pool") for disk in disks for each in disk.findall("source") if disk.get("type") == "volume"),
         "secrets": _distinct(secrets),

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a domain has of the distribution of its host: the path of QEMU, and labels of SELinux or AppArmor.
+"""The parts of a domain that come from the distribution of its host: the path of QEMU, and labels
+of SELinux or AppArmor.
 
 Private to the collection. Sources: https://libvirt.org/formatdomain.html#security-label and #devices.
 """
@@ -17,13 +18,16 @@ from xml.etree.ElementTree import Element
 from .._libvirt.binding import libvirt
 from .._libvirt.xml import child_text, keep_prefixes, parse
 
-#: Where distributions have QEMU: libvirt writes such a path into each domain. Any other one was chosen by somebody.
+#: The paths at which distributions have QEMU: libvirt writes such a path into each domain. Any
+#: other path was chosen by a person.
 _USUAL = re.compile(r"/usr/(?:bin|libexec)/(?:qemu-kvm|kvm|qemu-system-[a-z0-9_]+)")
 _DRIVERS = ("selinux", "apparmor")
 
 
 def emulator_there(conn: Any, text: str) -> str | None:
-    """Return the QEMU of a hypervisor for a domain that has that of another distribution; None where it can keep its own."""
+    """Return the QEMU of a hypervisor for a domain with the QEMU of another distribution; None if
+    the domain can keep its own.
+    """
     root = parse(text)
     emulator = child_text(root, "devices/emulator")
     if not emulator or not _USUAL.fullmatch(emulator):
@@ -59,7 +63,8 @@ def with_emulator(text: str, path: str) -> str:
 
 
 def reasons(conn: Any, root: Element, usual: str | None, where: str) -> list[str]:
-    """Say what a domain has of its distribution that a hypervisor does not have, a clause for each.
+    """Return the parts of a domain that come from its distribution and that a hypervisor lacks, a
+    clause for each.
 
     :param usual: the path of QEMU there.
     """
@@ -89,7 +94,9 @@ def _missing_drivers(conn: Any, root: Element) -> list[str]:
 
 
 def _is_own(label: Element) -> bool:
-    """Whether somebody has given it to the domain: libvirt gives each running domain one that is dynamic."""
+    """Return True if a person has given the label to the domain: libvirt's own labels of running
+    domains are dynamic.
+    """
     return label.get("type") == "static" or label.get("relabel") == "no" or label.find("baselabel") is not None
 
 

@@ -35,7 +35,8 @@ from .storage import read_addresses, read_pools
 def read_domains(
     conn: Any, local: bool, warn: Callable[[str], object] | None = None, pools: Sequence[Mapping[str, Any]] = ()
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Every domain of ``conn`` as a list of dictionaries, sorted by name and uuid, and those that cannot be told of (uuid and name).
+    """Return the domains of ``conn`` as a list of dictionaries, sorted by name and uuid, and the
+    domains that libvirt cannot describe (uuid and name).
 
     ``local`` says that this runs on the hypervisor, so that sizes of disks can be read from the
     files without a call. A domain that goes away while being read is left out. ``warn`` is called
@@ -97,7 +98,9 @@ def read_domain(domain: Any, local: bool) -> dict[str, Any]:
 
 
 def domain_from_xml(text: str, state: str) -> dict[str, Any]:
-    """What :func:`read_domain` would say of a domain that is not defined yet (for check mode)."""
+    """Return the facts that :func:`read_domain` would return for a domain that is not defined yet
+    (for check mode).
+    """
     # libvirt leaves passwords out of the XML of a domain too.
     entry = _from_text([without_passwords(text)], None)
     entry.update(state=state, persistent=True, autostart=False, managed_save=False, snapshots=False, fixed_snapshots=[])
@@ -161,7 +164,7 @@ def _entry(
     except LibvirtSilent:
         raise
     except libvirt.libvirtError as exc:
-        # It is there, and most of its files are in its own XML.
+        # The domain exists, and most of its files are in its own XML.
         texts, snapshots = texts_of(domain, active, False, False), []
         _warn(warn, f"The files of the snapshots and of the saved memory of {domain.name()} are not known: {binding.text_of(exc)}.")
     entry = _from_text(texts, texts[1] if active else None)
@@ -174,13 +177,15 @@ def _entry(
 
 
 def _add_live(entry: dict[str, Any], text: str) -> None:
-    """Put in what the running guest has: its size, its pins, its pages, and disks and devices beside those of the definition.
+    """Add the values of the running guest: its size, its pins, its pages, and its disks and devices
+    beside those of the definition.
 
     A pin that was changed on the running domain alone, or a device that was attached so, is not in the inactive form. A disk that is in one form
     alone says so: ``only`` is running (of ``running_disks``) or next_start.
     """
     live = parse_domain(text)
-    # With what was plugged into it, or before its definition was made smaller.
+    # These values include hotplugged CPUs and memory, and the size before its definition was made
+    # smaller.
     entry["running_vcpus"], entry["running_memory_mb"] = live["vcpus"], live["memory_mb"]
     entry["next_start_cpus"] = sorted(pinned_cpus(entry["numa"]) - pinned_cpus(live["numa"]))
     entry["numa"] = live["numa"]
@@ -199,7 +204,7 @@ def _identity(disk: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _from_text(texts: Sequence[str], running: str | None) -> dict[str, Any]:
-    # The inactive form is what a host needs to run the domain again after this one is lost.
+    # Another host needs the inactive form to run the domain again after this host is lost.
     parsed = parse_domain(texts[0])
     parsed.pop("type")
     return {
@@ -272,7 +277,7 @@ def _add_sizes_of_files(
 
 
 def _path(disk: Mapping[str, Any], folders: Mapping[str, str]) -> str | None:
-    """Where this machine has a disk; None where that is not known."""
+    """Return the path of a disk on this machine; None if it is not known."""
     if disk["type"] == "network":
         return None
     if disk["type"] != "volume":
@@ -348,7 +353,7 @@ def _volume_info(conn: Any, pool: str, volume: str) -> Sequence[int]:
 
 
 def _volume_of(disk: Mapping[str, Any], pool: Mapping[str, Any]) -> str | None:
-    """What a disk is called in a pool; None if it is not there."""
+    """Return the name of a disk in a pool; None if it is not there."""
     if disk["type"] == "volume":
         name, dummy, volume = disk["source"].partition("/")
         return volume if name == pool["name"] else None

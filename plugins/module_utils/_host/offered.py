@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a hypervisor has the hardware that a domain asks for.
+"""The check that a hypervisor has the hardware of a domain.
 
-Private to the collection. Source: https://libvirt.org/formatdomaincaps.html. What libvirt does not tell about is not refused: the start of the
-domain finds it out.
+Private to the collection. Source: https://libvirt.org/formatdomaincaps.html. Hardware that libvirt
+does not describe is not refused: the start of the domain then shows if it is missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from . import distribution
 #: libvirt's number of 11.0.0, which has VLANs on bridges of Linux.
 VLAN_ON_BRIDGES = 11000000
 
-#: Devices by path: the attribute that is compared, its enum in the capabilities, and what it is called.
+#: Devices by path: the compared attribute, its enum in the capabilities, and its name for people.
 _DEVICES = (
     ("devices/video/model", "type", "devices/video", "modelType", "video model"),
     ("devices/graphics", "type", "devices/graphics", "type", "graphics type"),
@@ -33,7 +33,7 @@ _DEVICES = (
 )
 #: Of these enums libvirt does not list all that there is: only these values are judged.
 _JUDGED = {"graphics type": ("vnc", "spice"), "disk bus": ("ide", "scsi", "sata", "usb", "virtio")}
-#: What discovery records: the name, and where the capabilities have it.
+#: The facts that discovery records: the name, and the place in the capabilities.
 _READ = (
     ("firmware", "os", "firmware"),
     ("secure_boot", "os/loader", "secure"),
@@ -43,14 +43,14 @@ _READ = (
     ("video_models", "devices/video", "modelType"),
     ("disk_buses", "devices/disk", "bus"),
 )
-#: What makes a host offer it.
+#: The remedies by which a host gets the hardware.
 _ADVICE = {"TPM backend": "install swtpm there", "firmware": "install UEFI firmware there, such as the package ovmf"}
 
 
 def reasons(conn: Any, text: str, where: str) -> list[str]:
     """Say what of a domain's hardware the hypervisor does not have, a clause for each thing.
 
-    :param text: the domain XML, as it is to be defined or as it runs elsewhere.
+    :param text: the domain XML for the definition here, or of the guest that runs elsewhere.
     :param where: the name of the hypervisor.
     """
     root = parse(text)
@@ -77,7 +77,8 @@ def reasons(conn: Any, text: str, where: str) -> list[str]:
 
 
 def read(conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str]]) -> dict[str, list[str]] | None:
-    """What guests of this architecture can have here: lists of words by firmware, secure_boot, tpm_models, tpm_versions, video_models, disk_buses.
+    """Return the hardware that guests of this architecture can have here: lists of words by
+    firmware, secure_boot, tpm_models, tpm_versions, video_models, disk_buses.
 
     :param supported_instances: triples of architecture, domain type and operating system type.
     :returns: None where libvirt does not tell.
@@ -87,7 +88,7 @@ def read(conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str
     found: dict[str, list[str]] = {}
     if kind is None:
         return None
-    # Each machine type has buses and firmware of its own.
+    # The buses and the firmware differ by machine type.
     for machine in ("q35", "pc") if arch == "x86_64" else (None,):
         try:
             offered = parse(conn.getDomainCapabilities(None, arch, machine, kind, 0))

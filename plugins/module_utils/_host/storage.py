@@ -4,7 +4,7 @@
 
 """Storage of a hypervisor: the instances' path, the pools, and what disks may still grow.
 
-Private to the collection. The rules are those of Nova's libvirt driver (get_available_resource).
+Private to the collection. The rules come from Nova's libvirt driver (get_available_resource).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RUNNING = _POOL_STATES.index("running")
 def read_pools(conn: Any, mounts: Sequence[Mount] | None) -> list[dict[str, Any]]:
     """The storage pools, sorted by name; sizes in GiB (fractions kept to two digits).
 
-    :param mounts: what is mounted on this machine; None when the URI names another one.
+    :param mounts: the mounts of this machine; None when the URI names another one.
     :raises libvirt.libvirtError: there are pools, and libvirt does not tell them.
     """
     found = []
@@ -72,10 +72,10 @@ def _pool(pool: Any, mounts: Sequence[Mount] | None) -> dict[str, Any]:
 def _available(pool_type: str | None, state: int, real_path: str | None, last: int) -> int:
     """The bytes that are free in a pool.
 
-    libvirt notices what others write to a folder, or remove there, only when somebody refreshes its pool.
+    libvirt sees changes that others make in a folder only when its pool is refreshed.
 
     :param real_path: of its folder; None if that is not known, or is on another machine.
-    :param last: what libvirt has read last.
+    :param last: the number that libvirt has read last.
     """
     if state != _RUNNING or pool_type not in FOLDER_POOLS or real_path is None:
         return last
@@ -96,10 +96,11 @@ def read_instances_storage(
 ) -> dict[str, Any]:
     """Size and room of the storage below ``instances_path``, in whole GiB.
 
-    On the hypervisor they are those of the file system of the nearest existing parent; from elsewhere those of the
-    running pool that covers the path. ``warn`` gets a sentence if there is neither.
+    On the hypervisor the numbers are of the file system of the nearest existing parent; from
+    elsewhere, of the running pool that covers the path. ``warn`` gets a sentence if there is
+    neither.
 
-    :param mounts: what is mounted on this machine; None when the URI names another one.
+    :param mounts: the mounts of this machine; None when the URI names another one.
     """
     sizes, why = None, None
     if mounts is None:
@@ -223,5 +224,5 @@ def read_addresses(conn: Any) -> dict[str, list[str]]:
             continue
         for lease in leases or ():
             found.setdefault((lease.get("mac") or "").lower(), set()).add(lease["ipaddr"])
-    # Those of IPv4 first.
+    # Addresses of IPv4 come first.
     return {mac: sorted(addresses, key=lambda each: (":" in each, each)) for mac, addresses in found.items()}

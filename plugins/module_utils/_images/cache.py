@@ -128,7 +128,7 @@ class CachedImage:
     def bring(self, url: str | None, path: str | None, seconds: float, peer: str | None = None) -> bool:
         """Bring the image into the cache; a call that follows goes on where this one ends.
 
-        :param url, path: where from, one of them; the path is of this host, or of ``peer``.
+        :param url, path: the source, one of them; the path is on this host, or on ``peer``.
         :param peer: the libvirt URI of another hypervisor.
         :param seconds: the time of this call. A source that cannot be read in parts is read to its end.
         :returns: False if another call has brought it meanwhile.
@@ -273,7 +273,9 @@ class CachedImage:
 
     @contextlib.contextmanager
     def _opened_path(self, path: str) -> Iterator[tuple[BinaryIO, int, int | None, bool]]:
-        """Open a file of this host, and read on after what is there: (file, where it begins, size of the whole, whether it can stop)."""
+        """Open a file of this host, and read on after the present part: (file, its first byte to
+        read, size of the whole, True if it can stop).
+        """
         try:
             source = open(path, "rb")  # noqa: SIM115  # pylint: disable=consider-using-with
         except FileNotFoundError:
@@ -296,7 +298,7 @@ class CachedImage:
             answer = open_url(url, headers=headers, timeout=ANSWER, decompress=False)
         except HTTPError as exc:
             if exc.code == 416 and begun:
-                # There is nothing after what is there.
+                # The source has no bytes after the present part.
                 yield io.BytesIO(), begun, None, False
                 return
             raise Unread(f"{url} answers {host_name()}: {exc.code} {exc.reason}. Correct the source of the image {self._name}.") from exc
@@ -324,7 +326,9 @@ class CachedImage:
         return found.hexdigest()
 
     def _finish(self, part: BinaryIO) -> None:
-        """Give the file its name, with the note first: a file that is there without one is nobody's."""
+        """Give the file its name, with the note first: a file without a note does not belong to
+        this collection.
+        """
         names = backing.references_of(self._part)
         if names:
             ownership.drop_temporary(self._part)
@@ -365,7 +369,7 @@ class Cleaning:
 
     :param conn: libvirt of this host.
     :param folder: of instances.
-    :param elsewhere: what other hosts need or may need, see _needs.elsewhere_of().
+    :param elsewhere: the needs and possible needs of other hosts, see _needs.elsewhere_of().
     :ivar kept: files that stay, dicts path and reason.
     """
 
@@ -417,7 +421,9 @@ def _names(folder: str) -> list[str]:
 
 
 def _why_not(path: str) -> tuple[str | None, tuple[int, int] | None]:
-    """Why a file of the cache is not to be removed, and what it is: ``(reason or None, (device, inode))``."""
+    """Return the reason to keep a file of the cache, and its identity: ``(reason or None, (device,
+    inode))``.
+    """
     note = read_note(path + NOTE)
     found = os.lstat(path)
     if note is None or note.get("inode") != found.st_ino or note.get("size") != found.st_size:
@@ -429,7 +435,7 @@ def _why_not(path: str) -> tuple[str | None, tuple[int, int] | None]:
 
 
 def _is_abandoned(path: str) -> bool:
-    """Whether a file that was being brought is left by a run that was killed, long ago."""
+    """Return True if an unfinished file was left long ago by a run that was killed."""
     try:
         with open(path, "rb") as part:
             fcntl.flock(part, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -2,13 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Images in a pool of Ceph of which the disks of instances are clones: filled once, never written to again.
+"""Images in a pool of Ceph with the disks of instances as clones: filled once, never written to
+again.
 
 Private to the collection. The name of such an image has the digits of the checksum of its file and a random end, so that it has one writer for
-ever: the build that has made it. When it is filled, that build makes the snapshot WHOLE, and only what has this snapshot is cloned. Names prove
-nothing of content: before its first clone of an image that another host has filled, a host compares the two. libvirt clones from the snapshot and
-protects it. Until then a note is on this host, and a lock which qemu-img has too, so that the next build here knows what was
-left by a build that was killed, and removes it.
+ever: the build that has made it. When it is filled, that build makes the snapshot WHOLE, and only
+images with this snapshot are cloned. Names prove nothing of content: before its first clone of an
+image that another host has filled, a host compares the two. libvirt clones from the snapshot and
+protects it. Until then a note is on this host, and a lock which qemu-img has too. So the next build
+here finds the rest of a build that was killed, and removes it.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _NOTE, _SEEN = ".image", ".image-seen"
 
 
 def can_clone(conn: Any, pool: str) -> bool:
-    """Whether disks in a pool can be clones."""
+    """Return True if disks in a pool can be clones."""
     return parse(find_pool(conn, pool).XMLDesc(0)).get("type") == "rbd"
 
 
@@ -119,7 +121,7 @@ def finish(conn: Any, pool: str, name: str, size_gb: int) -> bool:
 
 
 def _whole(conn: Any, pool: Any, records: Records, digits: str, file: str, file_format: str) -> str | None:
-    """Find a whole image whose content is that of the file."""
+    """Find a whole image with the content of the file."""
     pool.refresh(0)
     for name in sorted(each for each in pool.listVolumes() if each.startswith(f"{rbd.IMAGE}{digits[:DIGITS]}-")):
         if WHOLE not in rbd.snapshots(conn, pool, name):
@@ -185,7 +187,7 @@ def _drop(conn: Any, records: Records, pool: str, name: str) -> None:
 
 
 def _lock(name: str) -> str:
-    # The whole name is too long for that of a lock.
+    # The whole name is too long for the name of a lock.
     return f"image-{name.rpartition('-')[2]}"
 
 

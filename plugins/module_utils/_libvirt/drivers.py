@@ -2,12 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The drivers of libvirt beside that of QEMU, each of which may be missing on a host, and the packages that have them.
+"""The drivers of libvirt beside the driver of QEMU, each of which may be missing on a host, and the
+packages that have them.
 
 Private to the collection. The controller takes its words from here too, so nothing here needs libvirt. Packages, by ``apt-cache show`` and ``dnf info``:
 
 - Debian and Ubuntu: one for each driver from libvirt 10.6.0 on (Debian 13); before, libvirt-daemon has them, but for a few types of pools.
-- Fedora, RHEL and SUSE: one for each driver; that of storage is libvirt-daemon-driver-storage-core.
+- Fedora, RHEL and SUSE: one for each driver; the package of the storage driver is
+  libvirt-daemon-driver-storage-core.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, NamedTuple
 
 #: Debian has a package for each driver from this version of libvirt on.
 _DEBIAN_SPLITS = 10_006_000
-#: Types of pools that had packages of their own in Debian before.
+#: Types of pools that had separate packages in Debian before.
 _DEBIAN_ALWAYS_SPLIT = ("gluster", "iscsi-direct", "rbd", "zfs")
 #: Types of pools that the driver of storage itself has.
 _IN_STORAGE = ("dir", "fs", "netfs")
@@ -28,7 +30,7 @@ class Driver(NamedTuple):
     """A driver of libvirt.
 
     :param probe: the cheapest call that it answers, with the arguments; :param calls: of connections, all that need it.
-    :param lost: what does not work on a host without it.
+    :param lost: the functions that do not work on a host without it.
     """
 
     probe: str
@@ -91,7 +93,8 @@ DRIVERS: Mapping[str, Driver] = {
 def package(name: str, version: int, systems: Iterable[str]) -> str:
     """Return the package that has a driver, such as storage or storage-rbd, or the packages of all distributions where it is not known which it is.
 
-    :param version: of libvirt there; :param systems: the host's distribution, and those that it is like.
+    :param version: the version of libvirt there; :param systems: the host's distribution, and the
+        distributions that it is like.
     """
     pools = name.partition("storage-")[2]
     plain = "storage" if pools in _IN_STORAGE else name
@@ -107,7 +110,7 @@ def package(name: str, version: int, systems: Iterable[str]) -> str:
 
 
 def what(driver: str) -> str:
-    """Say that a host has no driver, and what that costs."""
+    """Return the clause that a host has no driver, with the consequence."""
     return f"its libvirt has no {driver} driver: {DRIVERS[driver].lost}"
 
 

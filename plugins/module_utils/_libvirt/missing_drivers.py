@@ -34,7 +34,9 @@ _ABSENT = (errno.ENOENT, errno.ECONNREFUSED)
 
 
 def is_missing(error: Exception) -> bool:
-    """Whether the answer to a call says that its driver is not there, or is a daemon that does not run."""
+    """Return True if the answer to a call says that its driver is missing, or is a daemon that does
+    not run.
+    """
     if libvirt is None or not isinstance(error, libvirt.libvirtError):
         return False
     return _is_unsupported(error) or _is_absent(error)
@@ -53,7 +55,8 @@ def _is_absent(error: Any) -> bool:
 
 
 def has_nothing(driver: str, error: Exception) -> bool:
-    """Whether this machine can have nothing of a driver, by the answer to a call: libvirt has not loaded it, or its daemon is not installed.
+    """Return True if this machine can have nothing of a driver, by the answer to a call: libvirt
+    has not loaded it, or its daemon is not installed.
 
     A daemon that only does not run may know of pools.
     """
@@ -67,7 +70,7 @@ def has_nothing(driver: str, error: Exception) -> bool:
 def listed(call: Callable[..., Sequence[Any]], *arguments: Any) -> Sequence[Any]:
     """Return what a call lists: a host without the driver has nothing of it.
 
-    :raises libvirt.libvirtError: the driver is there and does not list it.
+    :raises libvirt.libvirtError: the driver exists and fails to list.
     """
     try:
         return call(*arguments)
@@ -103,7 +106,7 @@ def _missing_pool_types(conn: Any, version: int, systems: Iterable[str]) -> dict
 
 
 def _missing(ask: Callable[..., Any], name: str, version: int, systems: Iterable[str]) -> dict[str, str | None] | None:
-    """Return the item of missing_drivers of a driver; None where the driver is there, or does not tell."""
+    """Return the item of missing_drivers of a driver; None if the driver exists, or does not say."""
     driver = drivers.DRIVERS[name]
     try:
         ask(driver.probe, *driver.arguments)
@@ -130,7 +133,7 @@ def explain(call: str, error: Exception, host: str, ask: Callable[..., Any], loc
         if not suspects or ask("getType") not in _HYPERVISORS:
             return None
         version, systems = ask("getLibVersion"), system.names() if local else set()
-        # Some calls are newer than the libvirt that is there, and their driver is there all the same.
+        # Some calls are newer than the installed libvirt, and their driver exists all the same.
         lacking = [each for each in (_missing(ask, name, version, systems) for name in suspects) if each]
     except libvirt.libvirtError:
         return None
@@ -143,7 +146,7 @@ def explain(call: str, error: Exception, host: str, ask: Callable[..., Any], loc
 def _other_drivers(error: Any) -> Iterable[str]:
     """Return the drivers that libvirt itself may not have found during a call, as for a guest that starts with a virtual network."""
     if error.get_error_code() == libvirt.VIR_ERR_NO_CONNECT:
-        # What it has no driver for, such as network:///system.
+        # The URI without a driver, such as network:///system.
         found = (error.get_str2() or "").partition(":")[0]
         return (found,) if found in drivers.DRIVERS else ()
     return tuple(drivers.DRIVERS) if _is_absent(error) else ()

@@ -16,20 +16,21 @@ from .._domain.numa import NONE, parse_numa
 from .._domain.numa_xml import iothread_pins, with_numa
 from .._libvirt.xml import parse
 
-#: What every sentence on a domain that somebody has bound by hand ends with.
+#: The end of every sentence about a domain that a person has bound by hand.
 BY_HAND = "take that away with virsh edit, or move it by hand"
-#: What to do where the host shows something else than was claimed.
+#: The remedy if the host shows other facts than the claim has.
 DISCOVER = "run drover.compute.discover, then plan again"
 
 
 def rebound(text: str, facts: Mapping[str, Any]) -> str:
     """Domain XML bound to the CPUs and cells of another host.
 
-    As a live migration of Nova does: what the domain says of CPUs and cells of its host gets the numbers of the other one, and all else stays.
-    A domain that says nothing of where its memory comes from goes on saying nothing.
+    This follows a live migration of Nova: CPUs and cells of the host in the domain get the numbers
+    of the other host, and all else stays. A domain that says nothing of where its memory comes from
+    goes on saying nothing.
 
-    :param facts: the fact ``numa`` of what was claimed there, see :func:`_domain_numa.parse_numa`; empty where the domain may float over all
-        of the host.
+    :param facts: the fact ``numa`` of the claim there, see :func:`_domain_numa.parse_numa`; empty
+        if the domain may float over all of the host.
     """
     present = {**NONE, **(parse_numa(parse(text)) or {})}
     cells = {cell["id"]: cell["nodes"] for cell in facts.get("cells") or ()}
@@ -55,8 +56,8 @@ def rebound(text: str, facts: Mapping[str, Any]) -> str:
 def confined(text: str, facts: Mapping[str, Any]) -> str:
     """Domain XML of a guest that gets another size when it has arrived, on the CPUs and cells that were claimed for that size.
 
-    Its vCPUs and NUMA cells are still those of the old size, so no single one of them has a place: all of it may use all that was claimed,
-    and nothing else.
+    Its vCPUs and NUMA cells still have the old size, so none of them has a place of its own: the
+    whole guest may use all claimed CPUs and cells, and nothing else.
 
     :param facts: as for :func:`rebound`.
     """
@@ -75,7 +76,8 @@ def confined(text: str, facts: Mapping[str, Any]) -> str:
 def reasons(text: str, facts: Mapping[str, Any]) -> list[str]:
     """Why a domain cannot be bound to another host as it is bound to this one, each a few words.
 
-    The record of what it has here leaves out what no claim makes: so look at the domain itself.
+    The record of its bindings here leaves out bindings that no claim makes, so this looks at the
+    domain itself.
 
     :param facts: as for :func:`rebound`.
     """
@@ -93,7 +95,7 @@ def reasons(text: str, facts: Mapping[str, Any]) -> list[str]:
 
 
 def _cell_reasons(present: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
-    """Reasons of a domain for which cells were claimed."""
+    """Return the reasons of a domain with claimed cells."""
     floating = sorted(facts["vcpu_pins"].keys() - present["vcpu_pins"].keys(), key=int)
     if not present["vcpu_pins"] and not present["cells"]:
         return [f"pins or NUMA cells were claimed for it, and its domain has none: {DISCOVER}"]
@@ -111,7 +113,9 @@ def _cell_reasons(present: Mapping[str, Any], facts: Mapping[str, Any]) -> list[
 
 
 def _floating_reasons(present: Mapping[str, Any]) -> list[str]:
-    """Reasons of a domain for which no cells were claimed: it may only float over CPUs of its host."""
+    """Return the reasons of a domain without claimed cells: it may only float over CPUs of its
+    host.
+    """
     bound = {
         "its vCPUs (vcpupin)": present["vcpu_pins"],
         "its emulator (emulatorpin)": present["emulator_pins"],

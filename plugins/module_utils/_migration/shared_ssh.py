@@ -4,9 +4,10 @@
 
 """One SSH connection of this host to each destination, over which all moves there look at its libvirt.
 
-Private to the collection. A login takes far more processor time of both hosts than what a move has to read. Each move keeps a connection to
-libvirt of its own: a call that hangs keeps no other move from its answers. SSH itself shares the login (ControlMaster), ends it when nobody
-has used it for a while, and logs in anew where the server lets no more in over one login (MaxSessions).
+Private to the collection. A login takes far more processor time of both hosts than the data that a
+move reads. Each move keeps a separate connection to libvirt: a call that hangs keeps no other move
+from its answers. SSH itself shares the login (ControlMaster), ends it after a while without use,
+and makes another login if the server refuses more sessions over one login (MaxSessions).
 """
 
 from __future__ import annotations
@@ -25,18 +26,20 @@ from .._libvirt.binding import LibvirtProblem
 #: Seconds that such a connection may take to be made before the move logs in by itself.
 TIMEOUT = 10
 
-#: What libvirt runs in place of ssh: its URI takes a program, but no options. %C is for account and destination. Who shares a login whose
-#: other end is gone hears of it after 15 seconds.
+#: The program that libvirt runs in place of ssh: its URI takes a program, but no options. %C is for
+#: account and destination. A move with a shared login notices after 15 seconds that the other end
+#: is gone.
 PROGRAM = """#!/bin/sh
 exec ssh -o ControlMaster=auto -o ControlPath={folder}/ssh-%C -o ControlPersist=15 -o ServerAliveInterval=5 -o ServerAliveCountMax=3 "$@"
 """
 
-#: What a shell and ssh take as it stands.
+#: Paths that a shell and ssh take unchanged.
 PLAIN_PATH = re.compile(r"/[\w./-]+")
 
 
 def open_connection(uri: str, folder: str) -> Any:
-    """Connect to the libvirt of a destination, by the shared login where that works, else by one of its own.
+    """Connect to the libvirt of a destination, by the shared login if that works, else by a
+    separate login.
 
     :param folder: of the records of moves, which only their owner can enter.
     :raises LibvirtProblem: it cannot be reached.
@@ -63,7 +66,7 @@ def _shared(uri: str, folder: str) -> str | None:
 def _program(folder: str) -> str:
     """Return the path of the program, which is written where it is missing or another one.
 
-    :raises OSError: it cannot be written, or somebody else could write it.
+    :raises OSError: the program cannot be written, or another account could write it.
     """
     path, text = os.path.join(folder, "ssh"), PROGRAM.format(folder=folder)
     os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where an instance is, judged from what libvirt says on both sides.
+"""The place of an instance, judged from libvirt's data on both sides.
 
 Private to the collection. :func:`classify` is pure, so that every case has a test.
 """
@@ -34,7 +34,7 @@ POSTCOPY_FAILED = {("paused", 13), ("running", 11)}
 
 
 class Seen(TypedDict):
-    """What libvirt knows of a domain; ``job`` says that a job is under way, such as a migration."""
+    """The state of a domain in libvirt; ``job`` says that a job is under way, such as a migration."""
 
     name: str
     state: str
@@ -45,7 +45,7 @@ class Seen(TypedDict):
 
 
 def look(conn: Any, uuid: str) -> Seen | None:
-    """What libvirt knows of the domain, or None if it does not know it.
+    """Return the state of the domain in libvirt, or None if libvirt does not know it.
 
     Raises libvirt.libvirtError when the connection is broken.
     """
@@ -77,7 +77,7 @@ def look(conn: Any, uuid: str) -> Seen | None:
 
 
 def classify(source: Seen | None, destination: Seen | None) -> str:
-    """Which of the words above the two looks come to."""
+    """Return the one of the words above that fits the two looks."""
     if any(seen is not None and (seen["state"], seen["reason"]) in POSTCOPY_FAILED for seen in (source, destination)):
         return BROKEN
     if source is not None and source["job"]:
@@ -94,7 +94,9 @@ def classify(source: Seen | None, destination: Seen | None) -> str:
 
 
 def _is_arriving(seen: Seen) -> bool:
-    """Whether the destination still waits for the rest of the guest (VIR_DOMAIN_PAUSED_MIGRATION = 2, STARTING_UP = 11)."""
+    """Return True if the destination still waits for the rest of the guest
+    (VIR_DOMAIN_PAUSED_MIGRATION = 2, STARTING_UP = 11).
+    """
     return seen["active"] and (seen["job"] or (seen["state"] == "paused" and seen["reason"] in (2, 11)))
 
 
@@ -110,7 +112,9 @@ def job_of(conn: Any, uuid: str) -> dict[str, int] | None:
 
 
 def moved_mib(conn: Any, uuid: str) -> int | None:
-    """What the migration that ended at ``conn`` moved, memory and disks together, in MiB; None if unknown."""
+    """Return the amount that the migration that ended at ``conn`` moved, memory and disks together,
+    in MiB; None if unknown.
+    """
     try:
         stats = conn.lookupByUUIDString(uuid).jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED)
     except libvirt.libvirtError:
@@ -126,7 +130,7 @@ def progress_of(stats: Mapping[str, Any]) -> dict[str, int]:
         remaining = stats.get("memory_remaining", 0) + stats.get("disk_remaining", 0)
     percent = 0
     if total:
-        # 100 is for what has been verified.
+        # 100 is for a verified move.
         percent = max(0, min(99, int(100 * (total - remaining) / total)))
     return {"percent": percent, "total_mib": int(total) >> 20, "remaining_mib": int(remaining) >> 20}
 

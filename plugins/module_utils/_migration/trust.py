@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from .._files import programs
 
 MARK = "drover.compute:migration_trust:"
-#: In the order in which they are preferred.
+#: The names of key files, the preferred one first.
 KEY_FILES = ("id_ed25519", "id_ecdsa", "id_rsa")
 HOST_KEYS = "/etc/ssh/ssh_host_*_key.pub"
 #: Seconds that ssh-keygen may take.
@@ -31,7 +31,7 @@ KEYGEN_TIMEOUT = 30
 _KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]{32,16384}={0,3}")
 _NAME = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
 _SOURCE = re.compile(r"[0-9A-Fa-f.:]+(?:/[0-9]{1,3})?")
-#: Parameters of a URI with which ssh uses other files, or is another program.
+#: Parameters of a URI with which ssh uses other files, or another program is used.
 _OWN_FILES = frozenset(("command", "keyfile", "known_hosts", "sshauth"))
 
 
@@ -40,7 +40,9 @@ class TrustProblem(Exception):
 
 
 class Destination(NamedTuple):
-    """What SSH reaches. user: empty for the name of the account that connects. port: None for that of SSH's configuration."""
+    """What SSH reaches. user: empty for the name of the account that connects. port: None for the
+    port of SSH's configuration.
+    """
 
     user: str
     name: str
@@ -56,7 +58,7 @@ def destination(uri: str) -> Destination | None:
     """Read what a libvirt URI reaches by the program ssh.
 
     :returns: None for another transport.
-    :raises TrustProblem: the URI has files of its own, or names no host.
+    :raises TrustProblem: the URI names key files, known hosts or a program, or names no host.
     """
     try:
         parts = urllib.parse.urlsplit(uri)
@@ -94,7 +96,7 @@ def mark(host: str) -> str:
 
 
 def marked_host(line: str) -> str | None:
-    """Return the host whose line it is, or None for a line of somebody else."""
+    """Return the host of a marked line, or None for a line of other people."""
     words = line.split()
     if not words or words[0].startswith("#") or not words[-1].startswith(MARK):
         return None
@@ -145,7 +147,7 @@ def authorized_lines(keys: Iterable[str], sources: Sequence[str]) -> list[str]:
 
     Nothing but commands may be run with these keys: no terminal, no forwarding.
 
-    :param sources: addresses and networks from which alone the keys are accepted; none for no limit.
+    :param sources: addresses and networks from which the keys are accepted; none for no limit.
     """
     for source in sources:
         if not _SOURCE.fullmatch(source):
@@ -159,7 +161,7 @@ def known_lines(name: str, host_keys: Iterable[str]) -> list[str]:
     return [f"{name} {key}" for key in dict.fromkeys(map(checked_key, host_keys))]
 
 
-# -- what a host has ----------------------------------------------------------------------------
+# -- the keys and the account of a host ------------------------------------------------------------
 
 
 def account() -> tuple[str, str]:

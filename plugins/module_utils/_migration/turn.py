@@ -22,11 +22,12 @@ from .._ownership.ownership import drop_state
 class Turn:
     """The place of one move in a line of this host.
 
-    It is a file that its process holds locked, named by when it was taken, on a clock that nobody sets: the kernel
-    frees the lock when the process dies, however it dies, and an unlocked file counts for nothing.
+    It is a file that its process holds locked. Its name is the time at which the place was taken,
+    on a clock that cannot be set: the kernel frees the lock when the process dies, however it dies,
+    and an unlocked file counts for nothing.
 
-    :param folder: where the places are kept, such as that of the records.
-    :param line: what those in the line wait for.
+    :param folder: the folder of the places, such as the folder of the records.
+    :param line: the thing for which the moves in the line wait.
     """
 
     def __init__(self, folder: str, uuid: str, line: str = "turns") -> None:
@@ -51,14 +52,16 @@ class Turn:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def has_come(self, most: int | None) -> bool:
-        """Whether fewer than ``most`` (None for no limit) that stand before this one are still there."""
+        """Return True if fewer than ``most`` (None for no limit) moves before this one are still in
+        the line.
+        """
         if most is None:
             return True
         with self._alone():
             return self._count(before=self._name) < most
 
     def count(self) -> int:
-        """How many are in the line."""
+        """Return the number of moves in the line."""
         if not os.path.isdir(self._folder):
             return 0
         with self._alone():
@@ -98,7 +101,7 @@ class Turn:
 
 
 def _is_held(path: str) -> bool:
-    """Whether there is such a file and a process holds it locked."""
+    """Return True if such a file exists and a process holds it locked."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

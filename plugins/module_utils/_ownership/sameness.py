@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether two hosts mean the same by one name: a folder, a file, a volume, an image's content, a device.
+"""The check that a name means the same thing on two hosts: a folder, a file, a volume, an image's
+content, a device.
 
-Private to the collection. Names prove nothing: a folder is the same when the destination sees what is made in
-it, a volume when libvirt there has it at the same path, an image when its content is the same, a device
-when both call it by the same worldwide name.
+Private to the collection. Names prove nothing: a folder is the same when the destination sees an
+entry that the source makes in it, a volume when libvirt there has it at the same path, an image
+when its content is the same, a device when both call it by the same worldwide name.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .._storage.shared_storage import FOLDER_POOLS, pool_id
 from . import ownership
 from .folder import Folder, folder_is_seen
 
-#: What the operator declares goes without a worldwide name.
+#: A device that the operator declares needs no worldwide name.
 DECLARED = "declared"
 
 #: Seconds until the second look at a probe.
@@ -49,7 +50,8 @@ class Sameness:
     # -- folders and files -------------------------------------------------------------------
 
     def file(self, path: str) -> bool:
-        """Whether a path is the same file on both hosts, as its folder is, and that of the file behind all links.
+        """Return True if a path is the same file on both hosts, which its folder and the folder
+        behind all links show.
 
         :raises LibvirtProblem: it cannot be found out.
         """
@@ -60,7 +62,7 @@ class Sameness:
         return all(self.folder(folder) for folder in dict.fromkeys((os.path.dirname(path), os.path.dirname(real))))
 
     def folder(self, folder: str) -> bool:
-        """Whether the destination sees what the source makes in a folder.
+        """Return True if the destination sees an entry that the source makes in a folder.
 
         :raises LibvirtProblem: it cannot be found out.
         """
@@ -110,7 +112,7 @@ class Sameness:
         return self._contents[path]
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file of that path at the destination.
+        """Return True if a file of that path exists at the destination.
 
         :raises LibvirtProblem: it cannot be found out.
         """
@@ -149,7 +151,7 @@ class Sameness:
         """Why a volume of a storage pool is not, or would not be, the same file at the destination; None when it is.
 
         :param path: its file here, which was looked at.
-        :param shared: it is there already; otherwise it is to be copied to that path.
+        :param shared: True if it is there already; False if it will be copied to that path.
         """
         try:
             there = self._refreshed(pool)

@@ -2,15 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a domain has written since an earlier copy of its disks: checkpoints of libvirt, which survive live migrations here.
+"""The record of the data that a domain has written since an earlier copy of its disks: checkpoints
+of libvirt, which survive live migrations here.
 
 Private to the collection. The bitmap of a checkpoint is in the qcow2 image and moves with it, but libvirt 9.0 loses its own record at a live
 migration. That record also keeps libvirt from making snapshots. So libvirt has it only during a copy. The names of the checkpoints are in the
 metadata of the domain: those alone are drover's. Before a copy libvirt takes a name back and looks whether each image has the bitmap, and a whole
 one (``VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE``).
 
-A bitmap knows nothing of what is done to an image that no guest uses: two images may change places, or one may be made smaller and larger again. So
-which images a checkpoint is of is in the metadata of the running domain alone, which a live migration takes along, and which ends with the guest.
+A bitmap does not record changes to an image that no guest uses: two images may change places, or
+one may be made smaller and larger again. So which images a checkpoint is of is in the metadata of
+the running domain alone, which a live migration takes along, and which ends with the guest.
 """
 
 from __future__ import annotations
@@ -67,14 +69,18 @@ class Checkpoints:
         return None
 
     def base(self, stamps: Collection[str]) -> str | None:
-        """Return the newest of these moments since which it is known what was written, None if there is none."""
+        """Return the newest of these moments since which all writes are known, None if there is
+        none.
+        """
         for stamp in sorted(stamps, reverse=True):
             if _are_same(self._record.get(named(stamp)), self._now) and self._is_known(named(stamp)):
                 return stamp
         return None
 
     def begin(self, stamp: str, base: str | None) -> str:
-        """Return the XML of a checkpoint to make together with a copy; all but that of ``base`` are removed."""
+        """Return the XML of a checkpoint to make together with a copy; remove all checkpoints but
+        the one of ``base``.
+        """
         self._keep_only(base)
         self._write({**self._record, named(stamp): self._now})
         return self._xml(named(stamp))
@@ -94,7 +100,9 @@ class Checkpoints:
         self._write({name: images for name, images in self._record.items() if name == kept})
 
     def _is_known(self, name: str) -> bool:
-        """Whether libvirt knows a checkpoint, or takes it back; else a bitmap of it is missing or broken."""
+        """Return True if libvirt knows a checkpoint, or takes it back; else a bitmap of it is
+        missing or broken.
+        """
         try:
             self._domain.checkpointLookupByName(name, 0)
             return True
@@ -114,7 +122,7 @@ class Checkpoints:
         root = ET.Element("domaincheckpoint")
         ET.SubElement(root, "name").text = name
         if domain is not None:
-            # libvirt wants both of what it takes back.
+            # libvirt needs both for a checkpoint that it takes back.
             ET.SubElement(root, "creationTime").text = str(int(time.time()))
             root.append(parse(domain))
         disks = ET.SubElement(root, "disks")
@@ -137,7 +145,8 @@ def let_go(domain: Any) -> None:
 
 
 def _now(disks: Mapping[str, Element]) -> dict[str, Any]:
-    """What tells the images of disks from others: the host, the images by target, the active one first, and libvirt's numbers of the active ones.
+    """Return the identity of the images of disks: the host, the images by target, the active one
+    first, and libvirt's numbers of the active ones.
 
     A disk that is attached gets a new number; on another host it has another one.
     """
@@ -149,7 +158,9 @@ def _now(disks: Mapping[str, Element]) -> dict[str, Any]:
 
 
 def _are_same(then: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
-    """Whether the images are those of then: a bitmap further down the chain would lack what an image above it has."""
+    """Return True if the images are the same as before: a bitmap further down the chain would lack
+    the writes to an image above it.
+    """
     if not then or then.get("images") != now["images"]:
         return False
     return then.get("host") != now["host"] or then.get("numbers") == now["numbers"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an image is backed by, as its own header says, whatever a domain's XML leaves out.
+"""The images behind an image by its own header, including those that a domain's XML leaves out.
 
 Private to the collection. Sources: QEMU's docs/interop/qcow2.txt and qed_spec.txt, VMware's "Virtual Disk
 Format 1.1", and QEMU's path_has_protocol() for what a backing file may be called.
@@ -28,7 +28,7 @@ from .._libvirt.xml import child_text, parse
 #: QEMU refuses longer names in qcow2 and qed.
 LONGEST_NAME = 1023
 
-#: How deep a chain is followed; QEMU itself gives up long before.
+#: The depth to which a chain is followed; QEMU itself gives up long before.
 DEEPEST = 200
 
 _DATA_FILE = 0x44415441
@@ -39,11 +39,12 @@ _PARENT = re.compile(r'^\s*parentFileNameHint\s*=\s*"([^"]+)"', re.MULTILINE)
 
 @dataclass
 class Reference:
-    """What one name in a header may mean."""
+    """The possible meanings of one name in a header."""
 
     #: The files of this host that it may be, in the order of likelihood.
     paths: list[str] = field(default_factory=list)
-    #: Where it is fetched from: names of servers, ``unix`` for a socket of this host.
+    #: The sources of the image on the network: names of servers, ``unix`` for a socket of this
+    #: host.
     servers: list[str] = field(default_factory=list)
     #: Images of Ceph that it names, as ``rbd:POOL/IMAGE`` or ``rbd:POOL/NAMESPACE/IMAGE``.
     rbd: list[str] = field(default_factory=list)
@@ -72,8 +73,9 @@ def chain(
 ) -> Chain:
     """The Chain of an image.
 
-    :param image_format: what the domain takes it for; nothing can be behind ``raw``, whatever its first bytes say.
-    :param known: what headers name already, as learn() fills it.
+    :param image_format: the format in which the domain uses the image; nothing can be behind
+        ``raw``, whatever its first bytes say.
+    :param known: the names that headers are known to have, as learn() fills it.
     :param ask: a function (path) -> list of Reference or None, for an image that this user must not read.
     """
     known = {} if known is None else known
@@ -127,7 +129,8 @@ def learn(images: Iterable[str], known: dict[str, Any], deep: bool = True) -> No
 
 
 def by_libvirt(conn: Any, path: str) -> list[Reference] | None:
-    """What an image names, as libvirt has read it when its pool was last looked at; None where libvirt does not know the file.
+    """Return the references of an image as libvirt read them at its last look at the pool; None if
+    libvirt does not know the file.
 
     libvirt may read what a user in its group may not.
     """
@@ -145,7 +148,8 @@ def reason_of(error: Exception) -> str:
 
 
 def references_of(path: str) -> list[Reference]:
-    """What the header of an image names, as a list of Reference; [] of what is no image with anything behind it.
+    """Return the references in the header of an image; [] for a file that is no image with anything
+    behind it.
 
     :raises OSError: it cannot be read, or its header is damaged.
     """
@@ -228,7 +232,7 @@ def _vmdk_names(descriptor: bytes) -> list[str]:
 
 
 def reference_of(name: str, path: str) -> Reference:
-    """What a name in the header of the image ``path`` may mean."""
+    """Return the possible meanings of a name in the header of the image ``path``."""
     if name.startswith("json:"):
         return _of_json(name, path)
     protocol = re.match(r"^([^:/]*):", name)

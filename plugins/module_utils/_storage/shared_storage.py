@@ -4,8 +4,8 @@
 
 """One text for one shared storage, the same on every host that sees it.
 
-Private to the collection. The text is KIND:SERVER:PATH, made of where the storage comes from and never
-of what it is called here: cloned hosts have local pools of one name, one path and one uuid.
+Private to the collection. The text is KIND:SERVER:PATH, made of the origin of the storage and never
+of its names here: cloned hosts have local pools of one name, one path and one uuid.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _NETWORK = {
 }
 # File systems of a cluster on one block device, whose name may differ and is no proof.
 _CLUSTER = ("gfs2", "ocfs2")
-# Those of the network, and of clusters, of which one mount is not told from another.
+# File systems of the network and of clusters with mounts that cannot be told apart.
 _OTHER_NETWORK = ("9p", "afs", "beegfs", "coda", "gpfs", "orangefs", "pvfs2", "virtiofs", "wekafs")
 _PORTS = {"rbd": "6789", "ceph": "6789", "iscsi": "3260", "nbd": "10809"}
 #: Types of pools whose volumes are files in a folder.
 FOLDER_POOLS = ("dir", "fs", "netfs")
 #: Types of pools whose volumes QEMU reaches by the network itself.
 NETWORK_POOLS = ("rbd", "gluster", "sheepdog", "iscsi-direct")
-# netfs pools say what they mount; auto tries NFS first.
+# netfs pools name the type of their mount; auto tries NFS first.
 _NETFS = {"auto": "nfs", "nfs": "nfs", "glusterfs": "glusterfs", "cifs": "cifs"}
 
 
@@ -72,7 +72,8 @@ def volume_id(pool: Element, volume: str) -> str | None:
 
 
 def disk_id(source: Element | None) -> str | None:
-    """The text of a disk that QEMU reaches by the network: that of its pool with its name behind it; None where it does not say.
+    """Return the text of a disk that QEMU reaches by the network: the text of its pool with the
+    disk's name behind it; None if the source is incomplete.
 
     :param source: the <source> of a disk of the type network.
     """
@@ -160,9 +161,9 @@ def _joined(kind: str | None, server: str | None, path: str | None) -> str | Non
 
 
 def read_mounts(path: str) -> list[Mount]:
-    """What is mounted where in this process's sight: list of (mount point, root, type, source).
+    """Return the mounts that this process sees: list of (mount point, root, type, source).
 
-    :param path: touched first, so that what is mounted on demand is mounted.
+    :param path: a path that is touched first, so that file systems are mounted on demand.
     """
     with contextlib.suppress(access.Unresponsive):
         access.call(os.path.exists, path)
@@ -202,7 +203,9 @@ def network_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
 
 
 def is_on_network(kind: str) -> bool:
-    """Whether a file system, by the kernel's name, is one that other hosts may see too, told apart or not."""
+    """Return True if a file system, by the kernel's name, is one that other hosts may see too, even
+    if its mounts cannot be told apart.
+    """
     return kind in _NETWORK or kind in _CLUSTER or kind in _OTHER_NETWORK or kind.startswith("fuse.")
 
 
