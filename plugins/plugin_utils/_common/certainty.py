@@ -36,7 +36,7 @@ class Answer:
 
 
 def judge(result: dict[str, Any]) -> Answer:
-    """The Answer of a module's result.
+    """Return the Answer of a module's result.
 
     A failure proves that nothing was begun only if the module reports that itself: ``begun`` is
     False. An error of Ansible's own, a crash, a time limit prove nothing.
@@ -53,7 +53,9 @@ def lost(message: str) -> Answer:
 
 
 def never_reached(message: str) -> Answer:
-    """The Answer of a module that another machine refused in place of its host: nothing was begun."""
+    """Return the Answer of a module that another machine refused in place of its host: nothing was
+    begun.
+    """
     return Answer(NOTHING, {}, message)
 
 
@@ -103,10 +105,11 @@ RUNS = ("running", "blocked")
 
 
 def may_start(host: str, uuid: str, seen: Mapping[str, str | None], silent: Iterable[str]) -> StartProof | None:
-    """A StartProof of an instance, or None.
+    """Return a StartProof of an instance, or None.
 
-    :param seen: the state of its domain on each host that was read, None where it has none.
-    :param silent: the hosts that may have it and were not read; none of them counts where it runs on the host already.
+    :param seen: the state of its domain on each host that was read, None if it has none.
+    :param silent: the hosts that may have it and were not read; none of them counts if it runs on
+        the host already.
     """
     if any(state is not None for place, state in seen.items() if place != host):
         return None
@@ -118,7 +121,9 @@ def may_start(host: str, uuid: str, seen: Mapping[str, str | None], silent: Iter
 
 
 def is_new(host: str, uuid: str) -> StartProof:
-    """A StartProof of an instance that the store has made: it was nowhere before, and the hosts were read for its name."""
+    """Return a StartProof of an instance that the store has created: it was on no host before, and
+    the hosts were read for its name.
+    """
     return StartProof("It is new, and the hosts were read when it was placed.", host, uuid)
 
 
@@ -126,7 +131,7 @@ def is_absent(host: str, look: Mapping[str, Any] | None) -> Proof | None:
     """Return a Proof that an instance is not on a host and that nothing will bring it there, or
     None.
 
-    :param look: an entry of the module _domain_order, or None where the host did not answer.
+    :param look: an entry of the module _domain_order, or None if the host did not answer.
     """
     if look is None or look["busy"] or look["domain"] is not None:
         return None
@@ -142,7 +147,9 @@ def has_vanished(proofs: Iterable[Proof]) -> Proof:
 
 
 def has_not_left(host: str, look: Mapping[str, Any] | None) -> Proof | None:
-    """A Proof that an instance is on a host, and that the move off it can no longer begin there, or None."""
+    """Return a Proof that an instance is on a host, and that the move off it can no longer begin
+    there, or None.
+    """
     if look is None or look["busy"] or look["domain"] is None:
         return None
     return Proof(f"It is {look['domain']['state']} on {host}, and its move can no longer begin there.")
@@ -156,14 +163,17 @@ def never_begun(sentence: str) -> Proof:
 
 
 def unable(host: str, answer: Answer) -> Proof | None:
-    """A Proof that a host has done nothing and has nothing of an instance, by its module's own word, or None."""
+    """Return a Proof that a host has done nothing and has nothing of an instance, by the report of
+    its module, or None.
+    """
     if answer.outcome != NOTHING or answer.result.get("domain_left") is not False:
         return None
     return Proof(f"{host} says that nothing of it is there: {answer.message}")
 
 
 def has_arrived(order: Mapping[str, Any], result: Mapping[str, Any]) -> Proof | None:
-    """A Proof that a move is done, or None: it is at its destination and gone from its source.
+    """Return a Proof that a move is done, or None: it is at its destination and gone from its
+    source.
 
     :param order: source, destination.
     :param result: the result of the module _domain_migration: status, source_state,
@@ -213,7 +223,7 @@ def is_off(host: str) -> Proof:
 
 
 def is_not_shown(host: str) -> Proof:
-    """A Proof that a host which was read just now does not have a domain."""
+    """Return a Proof that a host which was read just now does not have a domain."""
     return Proof(f"{host} was read and no longer shows it.")
 
 
@@ -225,7 +235,7 @@ def is_elsewhere(source: str, destination: str, host: str) -> Proof:
 
 
 def is_shown(host: str, state: str) -> Proof:
-    """A Proof that a host which was read just now has a domain."""
+    """Return a Proof that a host which was read just now has a domain."""
     return Proof(f"{host} was read and shows it {state}.")
 
 

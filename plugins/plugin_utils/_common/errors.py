@@ -95,7 +95,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def some(names: Sequence[str], most: int = 8) -> str:
-    """The first of a list of names for a sentence, and how many more there are."""
+    """Return the first of a list of names for a sentence, and the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
@@ -125,7 +125,9 @@ def node_label(host: str, node: str | None) -> str:
 
 
 def node_labels(pairs: Iterable[tuple[str, str | None]]) -> Callable[[str, str | None], str]:
-    """Return a function of a host and a node: node_label() where the pairs have several nodes of the host, else the host alone."""
+    """Return a function of a host and a node: node_label() if the pairs have several nodes of the
+    host, else the host alone.
+    """
     nodes: dict[str, set[str | None]] = {}
     for host, node in pairs:
         nodes.setdefault(host, set()).add(node)
@@ -175,7 +177,7 @@ class MissingPackage:
         return False
 
     def __getattr__(self, attribute: str) -> NoReturn:
-        # Python itself looks for names such as __wrapped__, and takes an AttributeError for "there is none".
+        # Python itself reads names such as __wrapped__; an AttributeError means that there is none.
         if attribute.startswith("__"):
             raise AttributeError(attribute)
         raise _missing(self._name)

@@ -44,7 +44,9 @@ def _known_folders(node: Mapping[str, Any]) -> list[tuple[str | None, str | None
 
 
 def as_folder(text: str) -> str:
-    """The path or the text of a folder, as it stands for all that is in it: with a slash at its end, which no file has."""
+    """Return the path or the text of a folder, as a prefix of all its contents: with a slash at its
+    end, which no file has.
+    """
     return f"{text.rstrip('/')}/"
 
 
@@ -54,13 +56,17 @@ def folders_above(text: str) -> list[str]:
 
 
 def of_folder(path: str, node: Mapping[str, Any]) -> str | None:
-    """The text of a folder as as_folder() writes it; None where it is the node's alone, as far as is known."""
+    """Return the text of a folder in the form of as_folder(); None if only the node is known to
+    have it.
+    """
     within = of_path(posixpath.join(path, "x"), node)
     return within and within[: -len("x")]
 
 
 def shares_in(path: str, node: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The shared folders that are below a folder of a node, each with its text, as as_folder() writes both."""
+    """Return the shared folders below a folder of a node, each with its text, both in the form of
+    as_folder().
+    """
     within = as_folder(posixpath.normpath(path))
     found = {(as_folder(posixpath.normpath(folder)), as_folder(share)) for folder, share in _known_folders(node) if folder and share}
     return sorted(each for each in found if each[0].startswith(within) and each[0] != within)
@@ -111,7 +117,8 @@ def anywhere(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
 
 
 def names_on_network(disk: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str, str | None]]:
-    """The names of a disk that is no file of its host, each with its text: as its domain has it, and of Ceph by pool and image alone.
+    """Return the names of a disk that is no file of its host, each with its text: the name in its
+    domain, and for Ceph also the pool and image alone.
 
     Hosts may name the monitors of one cluster differently, so the text alone does not find all users.
     """
@@ -125,7 +132,9 @@ def names_on_network(disk: Mapping[str, Any], node: Mapping[str, Any]) -> set[tu
 
 
 def of_device(path: str, node: Mapping[str, Any]) -> str | None:
-    """The text of a device by its worldwide name, or by the operator's word; None where there is none."""
+    """Return the text of a device by its worldwide name, or by the operator's declaration; None if
+    there is none.
+    """
     for device in node.get("block_devices") or ():
         if path in (device.get("names") or ()):
             return f"{DEVICE}{device['id']}"
@@ -142,7 +151,7 @@ def is_declared(path: str, node: Mapping[str, Any]) -> bool:
 
 
 def paths_at(text: str, node: Mapping[str, Any]) -> list[str]:
-    """The paths that a file or device of shared storage has on a node, by its text."""
+    """Return the paths of a file or device of shared storage on a node, by its text."""
     if text.startswith(DEVICE):
         known = text[len(DEVICE) :]
         return [str(name) for device in node.get("block_devices") or () if device.get("id") == known for name in device.get("names") or ()]
@@ -157,7 +166,7 @@ def may_see(name: Mapping[str, Any], text: str | None, here: Mapping[str, Any], 
     """Return True if a node may see a file of another node, by the reports of both nodes.
 
     :param name: the name of the file, as the module _file_users gives it.
-    :param text: its text; None where its storage is its node's alone, as far as is known.
+    :param text: its text; None if only the node is known to have its storage.
     :param here: facts of the node that has it; there: of the other one.
     :param near: the numbers of folders of the first node that are mounted with the file.
     """
@@ -178,12 +187,14 @@ def may_see(name: Mapping[str, Any], text: str | None, here: Mapping[str, Any], 
 
 
 def folders(node: Mapping[str, Any]) -> list[str]:
-    """The folders of pools and of instances of a node."""
+    """Return the folders of pools and of instances of a node."""
     return sorted({folder for folder, _known in _numbered(node)})
 
 
 def _numbered(node: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """The folders of pools and of instances of a node, each with its number in its file system."""
+    """Return the folders of pools and of instances of a node, each with its number in its file
+    system.
+    """
     found = [(pool.get(key), pool.get("folder_id")) for pool in node.get("pools") or () for key in ("path", "real_path")]
     storage = node.get("storage") or {}
     found += [(storage.get(key), storage.get("folder_id")) for key in ("instances_path", "real_path")]
@@ -191,7 +202,9 @@ def _numbered(node: Mapping[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def file_systems(node: Mapping[str, Any]) -> dict[str, str]:
-    """The file systems of the folders of pools and of instances of a node, by folder, where they are known."""
+    """Return the file systems of the folders of pools and of instances of a node, by folder, if
+    they are known.
+    """
     return {folder: known.rpartition("/")[0] for folder, known in _numbered(node) if known}
 
 

@@ -165,7 +165,7 @@ def is_host_name(text: object) -> bool:
 
 
 def why_no_uri(uri: str) -> str | None:
-    """Return why a text is no URI, as a clause; None where it may be one."""
+    """Return the reason why a text is no URI, as a clause; None if it may be one."""
     try:
         parts = urllib.parse.urlsplit(uri)
         _port = parts.port
@@ -175,7 +175,9 @@ def why_no_uri(uri: str) -> str | None:
 
 
 def why_no_address(text: str) -> str | None:
-    """Return why a text is no name or IP address with a port if need be, as a clause; None where it may be one."""
+    """Return the reason why a text is no name or IP address, with an optional port, as a clause;
+    None if it may be one.
+    """
     if re.search(r"[/@?#\\\s]", text) or not text:
         return "it has a scheme, or more than a host and a port" if text else "it is empty"
     with contextlib.suppress(ValueError):
@@ -195,7 +197,7 @@ def default_migration_uri(host: str) -> str | None:
     The URI has the operator's name of the host. The host's own name may be another one, or part of
     a URI.
 
-    :returns: the URI, or None where the name is no host name and no address.
+    :returns: the URI, or None if the name is no host name and no address.
     """
     if not is_host_name(host):
         try:

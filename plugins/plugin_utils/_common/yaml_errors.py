@@ -29,7 +29,7 @@ _WORDS = (
 def in_words(problem: Any) -> str:
     """Return the fault as part of a sentence.
 
-    :param problem: an error of the reader, with ``context`` and ``problem`` where it knows them.
+    :param problem: an error of the reader, with ``context`` and ``problem`` if it has them.
     """
     said = " ".join(str(each) for each in (getattr(problem, "context", None), getattr(problem, "problem", None)) if each)
     for pattern, words in _WORDS:

@@ -15,7 +15,7 @@ from .._placement import server_groups as placement_groups
 from .._scheduler import request_fields
 from . import disk_files, disk_sources, fields, hardware, hardware_fields, requests, tables
 
-#: Returns where an item of a section stands.
+#: A function that returns the place of an item of a section.
 Where = Callable[[Any], str]
 
 #: The word for one item of a section.

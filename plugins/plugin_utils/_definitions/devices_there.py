@@ -207,7 +207,9 @@ def _is_in(nic: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def _missing_interface(number: int, wanted: Mapping[str, Any], alone: bool) -> Difference:
-    """:param alone: the instance has none there, so the module makes a new one without a MAC address."""
+    """:param alone: True if the instance has none there, so that the module creates a new one
+    without a MAC address.
+    """
     kind, source = _source(wanted)
     odd = [key for key in ("queues", "mtu", "openvswitch", "vlan") if wanted.get(key) not in (None, False)]
     change, way = None, ""

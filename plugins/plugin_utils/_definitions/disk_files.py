@@ -17,7 +17,7 @@ SEED = "-seed.iso"
 
 
 def normal(path: str) -> str:
-    """A path in the one spelling that all its spellings have in common."""
+    """Return a path in the one spelling that all its spellings have in common."""
     return posixpath.normpath(re.sub("^/+", "/", path))
 
 
@@ -37,7 +37,7 @@ def by_default(path: str, target: str) -> str:
 
 
 def targets(disks: Iterable[Any]) -> list[tuple[str, Any]]:
-    """The disks with their targets: (vda, first disk) and so on."""
+    """Return the disks with their targets: (vda, first disk) and so on."""
     return [(f"vd{letters(number)}", disk) for number, disk in enumerate(disks)]
 
 

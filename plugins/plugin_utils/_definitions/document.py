@@ -66,7 +66,7 @@ class Document:
         return [] if found is None else found
 
     def where(self, item: Any) -> str:
-        """The place of an item of a section, for an error: "FILE line 12"."""
+        """Return the place of an item of a section, for an error: "FILE line 12"."""
         mark = getattr(item, "lc", None)
         if mark is not None:
             return f"{self.path} line {mark.line + 1}"
@@ -169,7 +169,7 @@ class Document:
         return after, after, f": {text}"
 
     def text(self) -> str:
-        """The file as it would be written now.
+        """Return the file as it would be written now.
 
         :raises DroverError: the file is written in a way (aliases, for one) that cannot be changed in place.
         """
@@ -249,12 +249,12 @@ class Document:
 
 
 def _value(node: Any, key: str) -> Any:
-    """The node of a key's value in a mapping node, or None."""
+    """Return the node of a key's value in a mapping node, or None."""
     return next((value for name, value in node.value if name.value == key), None)
 
 
 def _scalar(text: str) -> str:
-    """A text as YAML, quoted only where some reader would take it for something else."""
+    """Return a text as YAML, quoted only if some reader would take it for another type."""
     for version in ("1.1", "1.2"):
         yaml = YAML(typ="safe", pure=True)
         yaml.version = version

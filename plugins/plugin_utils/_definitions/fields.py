@@ -54,7 +54,7 @@ class Field(NamedTuple):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of its value."""
+        """Return the kinds of its value."""
         return (self.kind,) if isinstance(self.kind, str) else self.kind
 
 

@@ -15,7 +15,8 @@ from .hardware_fields import FLEET
 
 
 def resolved(text: str, find: Callable[[str | None], Mapping[str, Any]]) -> str:
-    """Return domain XML with the CPU of the fleet where it asks for it; else the text as it is.
+    """Return domain XML with the CPU of the fleet if the domain requests it; else the text
+    unchanged.
 
     :param find: makes of the domain type a CPU: mode, model, vendor, features. It is called only if the XML asks for it.
     """

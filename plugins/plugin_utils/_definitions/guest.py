@@ -20,7 +20,7 @@ MOST_VCPUS = {"x86_64": 255, "i686": 255}
 
 
 def checked_type(value: Any, where: str) -> str | None:
-    """A type of domain, or None.
+    """Return a type of domain, or None.
 
     :raises DroverError: there is no such type.
     """
@@ -32,7 +32,8 @@ def checked_type(value: Any, where: str) -> str | None:
 
 
 def checked_cpu(value: Any, where: str) -> dict[str, Any] | None:
-    """Return a CPU as a dict of mode, model (None where the mode needs none) and features if there are any, or None.
+    """Return a CPU as a dict of mode, model (None if the mode needs none) and features if there are
+    any, or None.
 
     :raises DroverError: it is no CPU.
     """

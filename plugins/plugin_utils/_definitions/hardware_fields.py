@@ -93,7 +93,7 @@ def _features(value: Mapping[str, Any], place: str) -> dict[str, str]:
 def cpu(value: Mapping[str, Any] | str, place: str) -> dict[str, Any]:
     """Check that the keys of a CPU fit together.
 
-    :returns: mode, model (None where the mode has none), and features if there are any.
+    :returns: mode, model (None if the mode has none), and features if there are any.
     """
     if isinstance(value, str):
         if value != FLEET:

@@ -51,7 +51,7 @@ def _uuid(value: str, place: str) -> str:
 
 
 def _disk_path(value: str, place: str) -> str:
-    # Empty is as not given.
+    # An empty value counts as not given.
     return value and absolute(value, place)
 
 

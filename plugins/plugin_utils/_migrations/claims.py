@@ -277,8 +277,8 @@ def clear_source(connection: Connection, uuid: str, proof: certainty.Proof, now:
 
 
 def end_moved_back(connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float) -> None:
-    """Close an evacuation of an instance that is at its source again. No room is freed: the discovery
-    that found it moves that to where it is.
+    """Close an evacuation of an instance that is at its source again. No room is freed: the
+    discovery that found the instance moves the room to its place.
 
     :param proof: the host that had it does not have it now.
     """
@@ -318,7 +318,7 @@ def end_at_dead(connection: Connection, uuid: str, proof: certainty.Proof, messa
     counts as one that runs.
 
     :param proof: nothing of the host that has the instance runs.
-    :returns: the size that it has then; None where another run has ended it.
+    :returns: the size that it has then; None if another run has ended it.
     """
     certainty.require(proof)
     migration = _migration(connection, uuid)
@@ -367,7 +367,7 @@ def end_elsewhere(connection: Connection, uuid: str, proof: certainty.Proof, mes
     """Undo the migration of an instance that a person moved to a third host, and delete its domains
     at both ends from the store.
 
-    It gets its room at the source back; the discovery that found it moves that to where it is.
+    It gets its room at the source back; the discovery that found it moves the room to its place.
 
     :param proof: neither end has the instance, and a third host does.
     """

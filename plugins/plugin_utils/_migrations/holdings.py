@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The allocations at both ends of a move, and where the instance is afterwards (N9.1 and N9.3).
+"""The allocations at both ends of a move, and the place of the instance afterwards (N9.1 and N9.3).
 
 While a migration is open, its uuid has the allocations at the source, and the uuid of the instance
 has the allocations at the destination. If both ends use one sharing provider, such as a pool of
@@ -128,7 +128,7 @@ def _host_request(
             "(pci_passthrough:alias), and a resize changes none. Choose a flavor with the same aliases, or place a new instance.",
             cause="unmovable",
         )
-    # It keeps its devices where it stays.
+    # An instance that stays on its node keeps its devices.
     return replace(request, pci=() if stays else pci), 0 if stays else made
 
 
@@ -216,7 +216,7 @@ def leave_dead(connection: Connection, evacuation: Row) -> None:
 
 
 def place(connection: Connection, migration: Row, which: Which, domain_state: str | None, now: float) -> None:
-    """Record where the instance is before or after the move, and its size there.
+    """Record the place of the instance before or after the move, and its size there.
 
     The record of its domain moves as in the next discovery, so that it is not on two hosts until then.
 
@@ -238,7 +238,7 @@ def place(connection: Connection, migration: Row, which: Which, domain_state: st
 
 
 def note_running(connection: Connection, instance: str) -> None:
-    """Record that an instance runs where it is: it was shut down for a change that is over now."""
+    """Record that an instance runs at its place: it was shut down for a change that is over now."""
     instances, domains = tables.instances, tables.domains
     there = sa.select(instances.c.compute_node_id).where(instances.c.uuid == instance).scalar_subquery()
     connection.execute(sa.update(domains).where(domains.c.uuid == instance, domains.c.compute_node_id == there).values(state="running"))

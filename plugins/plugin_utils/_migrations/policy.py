@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Move policies: the moves that are allowed for an instance when its host is emptied.
 
-A definition has the mapping ``policy``; a domain's metadata has an element for each of its keys, ``migration`` as JSON.
-A policy that contradicts itself is refused where it is written (rule S16).
+A definition has the mapping ``policy``; a domain's metadata has an element for each of its keys,
+``migration`` as JSON. A policy that contradicts itself is refused when it is written (rule S16).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .._common.errors import DroverError, either
 KEYS = ("move", "on_drain", "priority", "migration")
 #: Of move. cold: shut off for the move, started again after it; live: only while it runs.
 MOVES = ("never", "cold", "live")
-#: Of on_drain. shutdown: it is not moved but shut down where it is.
+#: Of on_drain. shutdown: it is not moved but shut down on its host.
 ON_DRAIN = ("shutdown",)
 #: The type of each option of a migration.
 MIGRATION: dict[str, type] = {key: {"int": int, "bool": bool, "str": str}[spec["type"]] for key, spec in migration_options.SPEC.items()}

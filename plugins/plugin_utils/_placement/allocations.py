@@ -209,7 +209,7 @@ def flatten(held: Held, classes: Mapping[str, int]) -> Amounts:
 
 
 def confirm(connection: Connection, consumer_uuids: Iterable[str]) -> None:
-    """Let claims no longer expire: discovery, or the build, has seen their instances."""
+    """Remove the expiry of claims: discovery, or the build, has seen their instances."""
     table, uuids = tables.consumers, sorted(consumer_uuids)
     for start in range(0, len(uuids), bulk.NAMED_VALUES):
         connection.execute(

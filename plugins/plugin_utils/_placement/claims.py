@@ -175,7 +175,9 @@ def _says_where(selection: ClaimRequest) -> bool:
 
 
 def _correct_places(connection: Connection, rows: Sequence[dict[str, Any]], new: Mapping[str, int], chosen: Mapping[str, Place]) -> None:
-    """Correct the nodes of instances that were inserted with their first choice, where most of them are."""
+    """Correct the nodes of instances that were inserted with their first choice; most of them are
+    there.
+    """
     bulk.update(
         connection,
         tables.instances,

@@ -39,7 +39,7 @@ class Kind:
 
     @property
     def table(self) -> sa.Table:
-        """The table of the names."""
+        """Return the table of the names."""
         return getattr(tables, self.table_name)
 
 

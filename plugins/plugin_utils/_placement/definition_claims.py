@@ -36,7 +36,8 @@ def with_uuids(connection: Connection, selections: Sequence[ClaimRequest]) -> li
 
 
 def refuse_changed(connection: Connection, wanted: Sequence[dict[str, Any]]) -> None:
-    """Refuse definitions that were changed, in their sizes or in where they may be, since their instances were claimed.
+    """Refuse definitions if their sizes or their rules of placement were changed since their
+    instances were claimed.
 
     :param wanted: rows of instances, as the definitions are now.
     """

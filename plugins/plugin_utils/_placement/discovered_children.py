@@ -81,7 +81,7 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_
 
 
 def _inventories(child: Child, stored: Any) -> dict[str, Any]:
-    """The inventory of a child by its resource class.
+    """Return the inventory of a child by its resource class.
 
     :param stored: its row by now, or None.
     """

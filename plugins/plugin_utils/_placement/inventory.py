@@ -80,7 +80,7 @@ class ProviderInventory:
 
     @property
     def capacity(self) -> float:
-        """(total - reserved) x allocation_ratio, unrounded."""
+        """Return (total - reserved) x allocation_ratio, unrounded."""
         return capacity_rule.capacity(self.total, self.reserved, self.allocation_ratio)
 
     def refusal(self, name: str, amount: int) -> str | None:

@@ -21,7 +21,9 @@ Place = tuple[str, str]
 
 
 def begin(connection: Connection, places: Collection[Place], reason: str) -> bool:
-    """Let nothing new get space in pools; whether that is new. A pool that is drained already keeps its reason."""
+    """Reserve all space in pools, so that no new disk gets any; return True if that is new. A pool
+    that is drained already keeps its reason.
+    """
     rows = [row for row in _hold(connection, places) if row.reserved_before_drain is None]
     table = tables.inventories
     bulk.update(

@@ -128,7 +128,7 @@ def below(connection: Connection, provider: Row) -> list[int]:
 
 
 def move(connection: Connection, provider: Row, parent: Row | None) -> None:
-    """Hang a provider with everything below it under another one, which is not below it.
+    """Move a provider and all providers below it under another one, which is not below it.
 
     :param parent: None to make the provider a root.
     """

@@ -57,7 +57,7 @@ def relocate(connection: Connection, moves: Sequence[Move], requests: Mapping[st
 
 
 def start(connection: Connection, uuids: Collection[str], now: float) -> None:
-    """Let claimed instances run, as if they had been built."""
+    """Set claimed instances to running, as if they had been built."""
     table = tables.instances
     rows = bulk.among(connection, sa.select(table.c.id, table.c.uuid, table.c.name, table.c.compute_node_id), table.c.uuid, uuids)
     given = _devices(connection, uuids)
@@ -89,7 +89,7 @@ def _devices(connection: Connection, uuids: Collection[str]) -> dict[str, list[d
 
 
 def _rename_devices(connection: Connection, uuids: Collection[str]) -> None:
-    """Let the domains of instances that were moved name the devices that they have now."""
+    """Change the domains of moved instances so that they name their present devices."""
     given, table = _devices(connection, uuids), tables.domains
     for row in bulk.among(connection, sa.select(table.c.uuid, table.c.compute_node_id, table.c.facts), table.c.uuid, given):
         mine = sa.update(table).where(table.c.uuid == row.uuid, table.c.compute_node_id == row.compute_node_id)

@@ -144,7 +144,9 @@ def lock(connection: Connection, found: Iterable[Row]) -> None:
 
 
 def members(connection: Connection, group: Row) -> dict[str, set[str]]:
-    """Return the hosts where the members are and, while they move, will be: {instance uuid: hosts}."""
+    """Return the present hosts of the members, and their destinations while they move: {instance
+    uuid: hosts}.
+    """
     migrations, nodes = tables.migrations, tables.compute_nodes
     where: dict[str, set[str]] = {row.uuid: {row.host} if row.host else set() for row in _member_rows(connection, group)}
     query = (

@@ -90,7 +90,9 @@ def _joined() -> Select:
 
 
 def _grouped(query: Select) -> Select:
-    """Have the database add allocations up that are not listed."""
+    """Return a query in which the database adds up the allocations; it does not list them one by
+    one.
+    """
     *groups, used = query.selected_columns
     return query.with_only_columns(*groups, sa.func.sum(used).label("used")).group_by(*groups)
 

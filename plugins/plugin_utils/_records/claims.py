@@ -204,9 +204,10 @@ class Claim(TypedDict):
     numa: NotRequired[dict[str, Any]]
     pci_devices: NotRequired[list[dict[str, Any]]]
     mdevs: NotRequired[list[ClaimedMdev]]
-    #: The storage pools of the host by their names, each with type and path; missing where it claims nothing of one.
+    #: The storage pools of the host by their names, each with type and path; missing if it claims
+    #: nothing of one.
     pools: NotRequired[dict[str, dict[str, str | None]]]
     #: The alternates after the claimed one.
     alternates: list[Alternate]
-    #: False where the instance had its claim already.
+    #: False if the instance had its claim already.
     new: bool

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple, TypedDict
 
 
 class Group(NamedTuple):
-    """Hosts between which a guest can move live. The texts are empty where there is no cell, or no vendor."""
+    """Hosts between which a guest can move live. The texts are empty if there is no cell, or no
+    vendor.
+    """
 
     cell: str
     arch: str
@@ -18,7 +20,7 @@ class Group(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Its name in a sentence."""
+        """Return its name in a sentence."""
         cell = f" of the cell {self.cell}" if self.cell else ""
         return f"{self.vendor} hosts{cell} ({self.arch}, {self.domain_type})".strip()
 

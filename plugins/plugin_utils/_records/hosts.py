@@ -97,7 +97,9 @@ class ListedHost(HostStatus, Figures):
 
 
 class ListedPool(TypedDict):
-    """A further storage pool of a host as an administrator sees it; a figure is None where the store does not have it."""
+    """A further storage pool of a host as an administrator sees it; a figure is None if the store
+    does not have it.
+    """
 
     name: str
     node: str
@@ -182,7 +184,7 @@ class PciDevice(TypedDict):
     #: Its network interface on the host.
     interface: str | None
     tags: dict[str, str]
-    #: For Placement; None and empty where the device spec has none.
+    #: For Placement; None and empty if the device spec has none.
     resource_class: str | None
     traits: list[str]
     #: False for a device that is gone and still has an owner.
@@ -227,7 +229,7 @@ class FleetColumns(TypedDict):
     disabled_reason: list[str | None]
     up: BoolArray
     down_reason: list[str | None]
-    #: GiB; infinite where it is not known.
+    #: GiB; infinite if it is not known.
     disk_available_least: FloatArray
     num_instances: IntArray
     num_io_ops: IntArray

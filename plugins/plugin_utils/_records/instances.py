@@ -27,7 +27,7 @@ class DiskLayer(TypedDict):
     """An image behind a disk."""
 
     path: str
-    #: Without links; None where it is not known.
+    #: Without links; None if it is not known.
     real_path: str | None
     #: The identity of the file on shared storage; None for a file of the host alone.
     shared_id: str | None
@@ -51,20 +51,20 @@ class Disk(TypedDict, total=False):
     path: str | None
     real_path: str | None
     shared_id: str | None
-    #: The images behind it, the nearest first; None where they are not known.
+    #: The images behind it, the nearest first; None if they are not known.
     chain: list[DiskLayer] | None
-    #: running or next_start, where one of the two definitions of its domain has it.
+    #: running or next_start, if only one of the two definitions of its domain has it.
     only: str
 
 
 class Binding(TypedDict):
     """A reason that binds a guest to its host, as the module hypervisor_info reports it.
 
-    ``what``: the reason; ``way_out``: the remedy; both are clauses. move: never, off or live, where
-    a guest moves not at all, only off, only while it runs; looked_up, where its destination
-    decides. evacuation: starts or lost. only: running or next_start, if only one of its two
-    definitions has the reason; else empty. address: the address of a host that it listens on.
-    keep_running: True if a shutdown loses something.
+    ``what``: the reason; ``way_out``: the remedy; both are clauses. move: never, off or live, if a
+    guest moves not at all, only off, only while it runs; looked_up, if its destination decides.
+    evacuation: starts or lost. only: running or next_start, if only one of its two definitions has
+    the reason; else empty. address: the address of a host that it listens on. keep_running: True if
+    a shutdown loses something.
     """
 
     what: str
@@ -182,12 +182,12 @@ class PlacedInstance(Instance):
 class InstanceAmounts(PlacedInstance):
     """The amounts that an instance needs, and its place."""
 
-    #: {provider uuid: {resource class: amount}} of all classes. Missing where it has VCPU, MEMORY_MB and DISK_GB only; empty while a
-    #: resize or an evacuation holds two places.
+    #: {provider uuid: {resource class: amount}} of all classes. Missing if it has VCPU, MEMORY_MB
+    #: and DISK_GB only; empty while a resize or an evacuation holds two places.
     allocations: NotRequired[Allocations]
     #: Their sums, {resource class: amount}.
     resources: NotRequired[dict[str, int]]
-    #: Traits that the extra specs of its flavor require. Missing where the flavors were not read.
+    #: Traits that the extra specs of its flavor require. Missing if the flavors were not read.
     required_traits: NotRequired[list[str]]
     #: CLASS:TRAIT for each trait that its claim requires of a storage pool of its disks.
     required_pool_traits: NotRequired[list[str]]
@@ -241,11 +241,11 @@ class PlannedInstance(InstanceAmounts):
     local_disks: NotRequired[bool]
     #: Names of instances on its node that are backed by a disk of it that is not known to be shared.
     backs: list[str]
-    #: MiB of memory that the guest changes per second, where it is known.
+    #: MiB of memory that the guest changes per second, if that is known.
     dirty_mib: NotRequired[float]
     #: The host that holds the old allocations of a resize that is neither confirmed nor reverted.
     resized_from: NotRequired[str]
-    #: Why one that is shut off may run on another host, in words, where it may.
+    #: The reason why an instance that is shut off may run on another host, as a clause, if it may.
     may_run_elsewhere: NotRequired[str]
 
 

@@ -54,7 +54,7 @@ NODE_FIELDS = (
     NodeField("memory_mb_used", NUMBER, ("memory_used_mb",), volatile=True, signed=True),
     # GiB.
     NodeField("local_gb_used", NUMBER, ("storage", "used_gb"), volatile=True),
-    # GiB; negative where the disk is overcommitted.
+    # GiB; negative if the disk is overcommitted.
     NodeField(
         "disk_available_least",
         NUMBER,
@@ -91,7 +91,7 @@ def read_when(*when: str) -> tuple[NodeField, ...]:
 
 
 def fact_at(facts: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """Return the fact at a path; None where it is missing or an empty mapping."""
+    """Return the fact at a path; None if it is missing or an empty mapping."""
     found: Any = facts
     for key in path:
         found = (found or {}).get(key)

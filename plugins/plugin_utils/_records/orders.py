@@ -177,7 +177,8 @@ class Size(TypedDict):
     vcpus: int
     memory_mb: int
     disk_gb: int
-    #: The fact ``numa`` of its domain, where the instance has NUMA cells with this size or the other one of a resize.
+    #: The fact ``numa`` of its domain, if the instance has NUMA cells with this size or the other
+    #: one of a resize.
     numa: NotRequired[dict[str, Any]]
 
 

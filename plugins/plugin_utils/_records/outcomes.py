@@ -19,11 +19,12 @@ class MoveOutcome(TypedDict):
     """The outcome of a migration, as the module _migration returns it.
 
     - uuid, name: of the instance. source, destination: hosts.
-    - provider: of the destination; None where nothing speaks against that host, or the store no longer has it.
+    - provider: of the destination; None if there is no objection to that host, or the store no
+      longer has it.
     - status: completed, failed, cancelled (both: it is at the source), conflict or lost (both: its place is not known).
     - message: why; may be empty.
-    - storage: shared, copied, none (no disk), or None where that is not known.
-    - elapsed_s: seconds, None where it was not begun.
+    - storage: shared, copied, none (no disk), or None if that is not known.
+    - elapsed_s: seconds, None if it was not begun.
     """
 
     uuid: str
@@ -88,8 +89,8 @@ class PrecheckReport(TypedDict):
     - ok: True if the move can be made. message: why not; why: the same without names; both may be
       empty.
     - reached: True if the source reaches libvirt at the destination.
-    - storage: as in MoveOutcome. copies_disk_mib: MiB of its files that are copied, None where that is not known. copied_disks: MiB of each of its
-      disks that is copied, by target.
+    - storage: as in MoveOutcome. copies_disk_mib: MiB of its files that are copied, None if that is
+      not known. copied_disks: MiB of each of its disks that is copied, by target.
     - source_state, destination_state: as in MoveAnswer.
     - bindings: the reasons that bind it to its host, whatever the destination.
     """
@@ -117,7 +118,7 @@ class DomainLook(TypedDict):
     module _domain_order.
 
     - busy: another call works on the domain, so nothing was withdrawn.
-    - domain: as the module hypervisor_info describes it; None where there is none.
+    - domain: as the module hypervisor_info describes it; None if there is none.
     - kept_disks: volumes of a build that was cut off which stay, dicts path and reason.
     """
 
@@ -159,7 +160,7 @@ class RestartAnswer(TypedDict):
     """The answer of the module _domain_restart about an instance: restarted, there, failed or
     uncertain; that module documents them.
 
-    state: of the domain; missing where there is none.
+    state: of the domain; missing if there is none.
     """
 
     uuid: str
@@ -172,7 +173,8 @@ class RestartOutcome(TypedDict):
     """The outcome of the start of an instance of a dead host.
 
     - host: its destination. provider: of that host.
-    - state: of the domain there, None where there is none. message: why it does not run there; may be empty.
+    - state: of the domain there, None if there is none. message: why it does not run there; may be
+      empty.
     """
 
     uuid: str
@@ -208,7 +210,8 @@ class Home(TypedDict):
 class RollingRecord(TypedDict):
     """The progress of a rolling maintenance on one host.
 
-    - stage: that was begun last, of store.rolling.STAGES. message: why it failed there; None where it did not.
+    - stage: that was begun last, of store.rolling.STAGES. message: the reason why it failed there;
+      None if it did not.
     - boot_id: of the boot that the reboot ends; None before it.
     - instances: the instances on the host before its drain; None before it.
     - created_at, updated_at: seconds since 1970.

@@ -44,7 +44,7 @@ class Move(TypedDict):
     uuid: str
     name: str
     from_host: str
-    #: Missing in the moves of a playbook, where the host has one node.
+    #: Missing in the moves of a playbook, if the host has one node.
     from_node: NotRequired[str]
     #: The destination.
     host: str
@@ -67,7 +67,7 @@ class Move(TypedDict):
     #: The hosts that need the room that this move of another host's instance frees; none for an
     #: instance of a drained host itself.
     for_hosts: NotRequired[list[str]]
-    #: {provider uuid: {resource class: amount}}, where the destination may choose between providers.
+    #: {provider uuid: {resource class: amount}}, if the destination may choose between providers.
     allocations: NotRequired[Allocations]
     #: Options of this migration alone, in a move of a playbook, see migrations.options.
     migration: NotRequired[dict[str, Any]]
@@ -91,8 +91,9 @@ class DiskMove(TypedDict):
     """The effect of a move on a disk.
 
     - source: its path, "pool/volume", or the name of a network disk.
-    - how: ``shared`` with the destination, ``copied``, or ``unknown``. mib: how much is copied, 0 of a shared one, None where it is not known.
-      virtual_mib: its size for the guest, None where it is not known.
+    - how: ``shared`` with the destination, ``copied``, or ``unknown``. mib: the copied amount, 0 of
+      a shared one, None if it is not known. virtual_mib: its size for the guest, None if it is not
+      known.
     """
 
     target: str | None
@@ -123,7 +124,7 @@ class PlannedMove(Move):
     server_group: str | None
     #: The limit of its migration, MiB per second; None without one.
     bandwidth_mib: float | None
-    #: MiB of memory that the guest changes per second; None where it is not known.
+    #: MiB of memory that the guest changes per second; None if it is not known.
     dirty_mib: float | None
     #: From here on of move_times.expect(). The copied amounts: the memory of a live move, and
     #: disks.
@@ -211,7 +212,7 @@ class DrainPlan(TypedDict):
     #: Instances that are shut down instead of moved, in the order of the shutdowns.
     shutdowns: list[InstanceSummary]
     unmovable: list[UnmovableInstance]
-    #: Why there is no plan, where that is proven.
+    #: The reason why there is no plan, if that is proven.
     proof: str | None
     #: A change that may still lead to a plan, such as a missing package.
     hint: str | None
@@ -284,7 +285,7 @@ class Restart(TypedDict):
     provider: str | None
     #: Missing for one that an earlier run claimed.
     node: NotRequired[str]
-    #: Uuid of the migration; None where nothing is claimed.
+    #: Uuid of the migration; None if nothing is claimed.
     migration: str | None
 
 
@@ -314,9 +315,10 @@ class HostCapacity(TypedDict):
     host: str
     node: str
     count: int
-    #: The resource class that runs out first; None where the node may not take the instance.
+    #: The resource class that runs out first; None if the node may not take the instance.
     short: str | None
-    #: The host filter, pre-filter or limit of the request that rejects the node first, and why; None where none does, or the reason is not known.
+    #: The host filter, pre-filter or limit of the request that rejects the node first, with the
+    #: reason; None if none does, or the reason is not known.
     rejected_by: str | None
     reason: str | None
 
@@ -337,7 +339,7 @@ class CapacityPlan(TypedDict):
 
     hosts: list[HostCapacity]
     total: int
-    #: The resource class that runs out first on most nodes; None where none may take the instance.
+    #: The resource class that runs out first on most nodes; None if none may take the instance.
     short: str | None
-    #: None where the loss of a host was not requested, or the fleet is empty.
+    #: None if the loss of a host was not requested, or the fleet is empty.
     with_loss: HostLoss | None

@@ -17,7 +17,7 @@ class Run:
     #: The machine that runs ansible-playbook.
     controller: str
     command: str
-    #: Empty where none is given.
+    #: Empty if none is given.
     reason: str = ""
     #: The fields of AWX: id, template, workflow, user, ...; empty outside of it.
     job: Mapping[str, str] = field(default_factory=dict)

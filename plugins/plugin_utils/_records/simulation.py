@@ -76,7 +76,9 @@ class Simulated(TypedDict):
 
 
 class Elsewhere(TypedDict):
-    """An instance that another policy would have placed elsewhere. host: where it was placed. would: where it would be."""
+    """An instance that another policy would have placed elsewhere. host: the host that it was
+    placed on. would: the host under the other policy.
+    """
 
     uuid: str
     name: str

@@ -35,7 +35,8 @@ def without_collection() -> Iterator[None]:
 
 
 def run(connection: Connection, values: Any, make: Callable[..., Any], *arguments: Hashable) -> sa.CursorResult[Any]:
-    """Execute a statement that is made once per process: making it takes longer than running it.
+    """Execute a statement that is created once per process: its creation takes longer than its
+    execution.
 
     :param values: its parameters in the types of the database's driver, a dict or a list of dicts.
     :param make: makes the statement from the arguments.

@@ -69,7 +69,8 @@ def together(connection: Connection, *packed: str) -> list[list[str]]:
 
 
 def where(packed: str, test: str | None = None, few: Iterable[int] | None = None) -> str:
-    """Restrict a statement of select() to the rows that meet a test and belong to some providers.
+    """Return a statement of select(), restricted to the rows that meet a test and belong to some
+    providers.
 
     :param few: ids of providers; None for all.
     """
@@ -85,7 +86,9 @@ def among(column: str, ids: Iterable[int]) -> str:
 
 
 def numbers(text: str) -> Any:
-    """Make an array of a column of numbers: float64 where one is written with a fraction, else int64."""
+    """Return an array of a column of numbers: float64 if one is written with a fraction, else
+    int64.
+    """
     kind: type[Any] = np.float64 if "." in text or "e" in text else np.int64
     return np.fromstring(text, dtype=kind, sep=",") if text else np.zeros(0, dtype=kind)
 

@@ -95,7 +95,9 @@ def refuse_unread(
 
 
 def why_it_may_run_elsewhere(connection: Connection, inventory: Collection[str]) -> str | None:
-    """Return why an instance that is shut off on its host may run on another one, None where every host was read, as for refuse_unread()."""
+    """Return the reason why an instance that is shut off on its host may run on another one; None
+    if every host was read, as for refuse_unread().
+    """
     unread = _unread_of(connection, inventory, running=True)
     return f"{_not_read(unread)}, so {RUNNING} not known; run drover.compute.discover with all hosts up" if unread else None
 
@@ -191,7 +193,9 @@ def forgotten(connection: Connection, instances: Mapping[str, int]) -> list[str]
 
 
 def since(connection: Connection) -> float:
-    """Return the time that the knowledge of hosts must be newer than: when the store was brought back; 0 where it was not."""
+    """Return the earliest time of valid knowledge of hosts: the time when the store was brought
+    back; 0 if it was not.
+    """
     row = connection.execute(sa.select(tables.continuity)).one_or_none()
     return 0 if row is None else _since(connection, row)
 
@@ -275,7 +279,7 @@ def _write(connection: Connection, claims: int, born: float) -> None:
 
 
 def _timeline(connection: Connection) -> int | None:
-    """Read the server's timeline; None where this role may not read it."""
+    """Read the server's timeline; None if this role may not read it."""
     allowed = connection.execute(sa.text("SELECT has_function_privilege('pg_control_checkpoint()', 'execute')")).scalar()
     return connection.execute(sa.text("SELECT timeline_id FROM pg_control_checkpoint()")).scalar() if allowed else None
 

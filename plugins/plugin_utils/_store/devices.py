@@ -228,8 +228,9 @@ def hand_over(connection: Connection, node: int, giver: str, taker: str) -> None
 def of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[int, str], list[dict[str, Any]]]:
     """Read the PCI devices that consumers have, for their domains.
 
-    :returns: {(node id, uuid): devices with address, request (the number of the request that it meets, None where no claim gave it),
-        managed (whether libvirt changes its driver), dev_type, interface (on the host, or None) and live_migratable}.
+    :returns: {(node id, uuid): devices with address, request (the number of the request that it
+        meets, None if no claim gave it), managed (whether libvirt changes its driver), dev_type,
+        interface (on the host, or None) and live_migratable}.
     """
     found: dict[tuple[int, str], list[dict[str, Any]]] = {}
     table = tables.pci_devices

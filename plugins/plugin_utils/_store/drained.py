@@ -56,7 +56,7 @@ def left_to_start(connection: Connection, host: str, memory: Memory | None) -> l
 
 
 def keep_only(memory: Memory | None, uuids: Iterable[str]) -> Memory | None:
-    """Reduce the memory to some of the instances; None where it is empty then."""
+    """Reduce the memory to some of the instances; None if it is empty then."""
     kept = list(uuids)
     return {**before(memory), **({SHUT_DOWN: kept} if kept else {})} or None
 

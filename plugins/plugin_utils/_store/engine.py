@@ -379,7 +379,7 @@ def _remember_process(connection: Any, record: Any) -> None:
 
 
 def _drop_foreign(connection: Any, record: Any, proxy: Any) -> None:
-    """Leave a connection from before a fork to the process that made it; SQLAlchemy then makes a new one."""
+    """Leave a connection from before a fork to its process; SQLAlchemy then creates a new one."""
     if record.info["process"] != os.getpid():
         record.dbapi_connection = proxy.dbapi_connection = None
         raise exc.DisconnectionError("made in another process")

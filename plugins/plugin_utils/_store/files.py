@@ -26,7 +26,7 @@ Use = tuple[str, str | None, bool]
 
 
 def _key(text: str) -> str:
-    """Return a name as the table has it: its digest where it is too long for an index."""
+    """Return a name as the table has it: its digest if it is too long for an index."""
     if len(text) <= _LONGEST:
         return text
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

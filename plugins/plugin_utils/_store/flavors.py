@@ -18,7 +18,9 @@ _NEW: Mapping[str, Any] = {"vcpus": None, "memory_mb": None, "disk_gb": 0, "extr
 
 
 def read_flavors(connection: Connection, names: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Read flavors by name, as named.read() does; all flavors, for a message, where one of the names is unknown."""
+    """Read flavors by name, as named.read() does; all flavors, for a message, if one of the names
+    is unknown.
+    """
     found = named.read(connection, tables.flavors, FIELDS, names)
     return found if len(found) == len(set(names)) else read_all(connection)
 

@@ -159,5 +159,5 @@ def _host(status: HostStatus, nodes: list[ListedNode], zones: list[str]) -> List
 
 
 def _figures(amounts: Mapping[str, int]) -> Figures:
-    # The keys are made of resource_classes.KEYS, which the checker does not see.
+    # The keys come from resource_classes.KEYS, which the type checker does not see.
     return cast(Figures, amounts)

@@ -78,7 +78,7 @@ def shown_elsewhere(instance: NamedInstance, ends: Collection[str]) -> list[str]
 
 
 def refuse_none(wanted: Collection[Any]) -> None:
-    """Raise DroverError where the operator names no instance."""
+    """Raise DroverError if the operator names no instance."""
     if not wanted:
         raise DroverError(
             "Which instances? Set drover_instance to a name or a uuid, drover_instances to a list of them, or drover_selector to labels such as "

@@ -114,8 +114,8 @@ def on_its_node() -> sa.ColumnElement[bool]:
 def located(*columns: sa.ColumnElement[Any]) -> Select:
     """Make the query of all instances and their places.
 
-    Its rows have the columns of the instance, and host, hypervisor_hostname, group_name and domain_state, None where
-    there is none.
+    Its rows have the columns of the instance, and host, hypervisor_hostname, group_name and
+    domain_state, None if there is none.
 
     :param columns: further columns of the compute node, the server group or the domain.
     """

@@ -38,7 +38,7 @@ class Actor(Protocol):
 class Taken(TypedDict):
     """The outcome of take()."""
 
-    #: False where the lease was renewed.
+    #: False if the lease was renewed.
     changed: bool
     #: A sentence about the former holder of the lease and the reason why it was taken over; None if
     #: it was not taken over.
@@ -103,7 +103,7 @@ def remove_over(connection: Connection, actor: Actor) -> None:
 
 
 def _over(row: Row, actor: Actor, now: float) -> str | None:
-    """Explain why another actor may take over a lease; None where it may not."""
+    """Return the reason why another actor may take over a lease; None if it may not."""
     lives = actor.lives(row.process)
     if lives is False:
         return "Its process is gone"

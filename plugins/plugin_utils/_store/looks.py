@@ -48,5 +48,5 @@ def hosts(connection: Connection) -> dict[str, KnownHost]:
 
 
 def uris_of(known: Mapping[str, KnownHost], host: str) -> list[str]:
-    """Return the URIs of the libvirts of a host; the usual one where the store does not know it."""
+    """Return the URIs of the libvirts of a host; the usual one if the store does not know it."""
     return known[host].uris if host in known and known[host].uris else [DEFAULT_URI]

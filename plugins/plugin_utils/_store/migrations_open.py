@@ -143,7 +143,7 @@ def budgets(connection: Connection, uuids: Iterable[str]) -> dict[str, tuple[str
 
 
 def domain_states(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
-    """Read the last known states of instances' domains, on the nodes where the instances are.
+    """Read the last known states of the domains of instances on their nodes.
 
     :returns: {uuid: state}.
     """

@@ -79,7 +79,9 @@ def write(
 
 
 def _with_policies(cells: Iterable[Mapping[str, Any]], claimed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Add the policies that were claimed to cells that a host shows, where they have the same CPUs as then."""
+    """Add the claimed policies to cells that a host shows, if they have the same CPUs as in the
+    claim.
+    """
     known = {(each["host"], str(each["pins"])): each for each in claimed}
     return [{**each, **{key: known.get((each["host"], str(each["pins"])), {}).get(key) for key in POLICIES}} for each in cells]
 

@@ -112,7 +112,7 @@ def _host(connection: Connection, row: Row) -> str | None:
 def end(connection: Connection, uuid: str, order: str | None) -> Row | None:
     """Close an order with a known outcome.
 
-    :returns: the instance before the change; None where it is no longer in the store.
+    :returns: the instance before the change; None if it is no longer in the store.
     :raises Open: another order was opened in its place.
     """
     row = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)

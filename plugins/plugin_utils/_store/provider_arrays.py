@@ -76,7 +76,8 @@ class ProviderArrays:
     aggregates: dict[str, BoolArray] = field(default_factory=dict)
     #: {place of a sharing provider: the roots of the trees that it serves, its own included}.
     reached: dict[int, IntArray] = field(default_factory=dict)
-    #: The roots of compute nodes that their hosts no longer report, which have no room; None where there is none, or where it does not matter.
+    #: The roots of compute nodes that their hosts no longer report; they have no room; None if
+    #: there is none, or if it does not matter.
     gone: BoolArray | None = None
     #: Ids by name.
     class_ids: dict[str, int] = field(default_factory=dict)
@@ -200,7 +201,7 @@ def _aggregate_ids(connection: Connection, uuids: set[str]) -> dict[str, int]:
 
 
 def _of_aggregates(numbers: dict[str, int], shares: int) -> str:
-    """Write the test for the rows of some aggregates, or of all where a provider shares."""
+    """Return the test for the rows of some aggregates, or of all aggregates if a provider shares."""
     test = column_reader.among("aggregate_id", numbers.values())
     return f"{test} OR EXISTS (SELECT 1 FROM provider_traits WHERE trait_id = {int(shares)})"
 
@@ -225,7 +226,7 @@ def _by_class(texts: Sequence[str], wanted: dict[str, int], places: IntArray) ->
 
 
 def _exact_ratios(connection: Connection, text: str) -> dict[int, float] | None:
-    """Read ratios by key where their texts may lack digits; None where the texts are exact."""
+    """Read ratios by key if their texts may lack digits; None if the texts are exact."""
     if connection.dialect.name != "sqlite" or LONG.search(text) is None:
         return None
     return dict(column_reader.rows(connection, _statements(connection.dialect).ratios))

@@ -24,7 +24,7 @@ _WORDS = {True: "yes", False: "no", None: "none"}
 
 
 def down_reason(service: ServiceState, now: float, service_down_time: float) -> str | None:
-    """Explain why a service counts as down; None where it is up.
+    """Return the reason why a service counts as down; None if it is up.
 
     There is no agent with a heartbeat every few seconds: the heartbeat is a discovery that reached the host. So a service is
     down after a discovery that could not reach it.

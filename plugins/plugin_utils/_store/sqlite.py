@@ -23,7 +23,7 @@ BUSY_TIMEOUT = 60
 NO_DATABASE = "file is not a database"
 # SQLITE_CORRUPT.
 _CORRUPT = 11
-# access() asks for the real user where the system cannot ask for the effective one.
+# access() uses the real user if the system cannot use the effective one.
 _EFFECTIVE = os.access in os.supports_effective_ids
 # Files that have write-ahead logging as far as this process knows, by device and inode.
 _WRITE_AHEAD: set[tuple[int, int]] = set()
@@ -36,7 +36,9 @@ def is_missing(url: sa.URL) -> bool:
 
 @contextlib.contextmanager
 def same_file(url: sa.URL, shown_url: str) -> Iterator[None]:
-    """Raise DroverError where the commit is not in the file that others open, as it was replaced."""
+    """Raise DroverError if the commit is not in the file that other processes open, because the
+    file was replaced.
+    """
     before = _file_number(url)
     yield
     if before is not None and _file_number(url) != before:

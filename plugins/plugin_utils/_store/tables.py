@@ -264,7 +264,7 @@ if sa:
         columns.reference("compute_node_id", "compute_nodes.id", ondelete="CASCADE"),
         sa.Column("uuid", sa.String(36), nullable=False, index=True),
         sa.Column("path", sa.String(1024), nullable=False, index=True),
-        # Its identity on shared storage, the same on every host; null where it is not known.
+        # Its identity on shared storage, the same on every host; null if it is not known.
         sa.Column("identity", sa.String(1024), index=True),
         # True if the domain may write to it: no read-only disk, no kernel, no image behind a disk.
         sa.Column("written", sa.Boolean, nullable=False, server_default=sa.false()),
@@ -290,14 +290,14 @@ if sa:
         sa.Column("vendor_id", sa.String(4), nullable=False),
         sa.Column("product_id", sa.String(4), nullable=False),
         sa.Column("device_class", sa.String(6)),
-        # Null where the host does not know it.
+        # Null if the host does not know it.
         sa.Column("numa_node", sa.Integer),
         # type-PCI, type-PF, type-VF or vdpa.
         sa.Column("dev_type", sa.String(16), nullable=False),
         # The address of the physical function of a virtual one.
         sa.Column("parent_addr", sa.String(32)),
         sa.Column("iommu_group", sa.Integer),
-        # The name of its network interface on the host; null where it has none.
+        # The name of its network interface on the host; null if it has none.
         sa.Column("interface", sa.Text),
         # The tags of the device spec.
         sa.Column("tags", sa.JSON, nullable=False),
@@ -335,7 +335,7 @@ if sa:
         sa.Column("uuid", sa.String(36), nullable=False),
         sa.Column("parent", sa.String(255), nullable=False),
         sa.Column("type", sa.String(255), nullable=False),
-        # False where it is defined and does not exist.
+        # False if it is defined and does not exist.
         sa.Column("active", sa.Boolean, nullable=False),
         columns.reference("consumer_id", "consumers.id", nullable=True, ondelete="SET NULL"),
         sa.UniqueConstraint("compute_node_id", "uuid"),

@@ -302,7 +302,7 @@ def readable(path: str) -> Iterator[None]:
 
 
 def _open(path: str) -> BinaryIO:
-    # Without blocking, as a named pipe may never have a writer.
+    # The file is opened without blocking: a named pipe may never have a writer.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -337,7 +337,8 @@ def each_encoded(values: Sequence[Any]) -> list[str]:
 
 
 def _pieces(block: bytes, beginning: bytes) -> Iterable[tuple[bytes, int]]:
-    """Return the lines of a block, each with the number 1; as one, with how many they are, where the first and the last have the same beginning.
+    """Return the lines of a block, each with the number 1; return them as one, with their number,
+    if the first and the last have the same beginning.
 
     A line of another table between these two has a checksum of no table.
     """

@@ -53,7 +53,9 @@ def _overlaps(seen: Snapshot, found: Findings, node: int) -> None:
 
 
 def _instance(seen: Snapshot, uuid: str) -> str:
-    """The instance of a consumer, which may be a migration at its source: a guest does not overlap with itself."""
+    """Return the instance of a consumer, which may be a migration at its source: a guest does not
+    overlap with itself.
+    """
     migration = seen.migrations.get(uuid)
     return migration.instance_uuid if migration is not None else uuid
 

@@ -97,7 +97,7 @@ class Snapshot:
         return ", ".join(sorted(filter(None, map(self.host, node_ids)))) or None
 
     def place(self, provider_id: int) -> str:
-        """Return where an allocation is, for people: the host, or the provider's own name."""
+        """Return the place of an allocation for people: the host, or the provider's own name."""
         return self.host(self.node_of[provider_id]) or self.providers[provider_id].name
 
     def sharing(self, provider_id: int, resource: str) -> list[int]:
