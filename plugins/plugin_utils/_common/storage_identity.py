@@ -18,7 +18,8 @@ DEVICE, RBD = "device:", "rbd:"
 
 
 def of_path(path: str, node: Mapping[str, Any]) -> str | None:
-    """Return the text of a file by a node's mounts and pools; None if only the node is known to have it.
+    """Return the text of a file by a node's mounts and pools; None if only the node has it, as far
+    as is known.
 
     :param node: facts of a node: pools, storage and mounts; each of them may be missing.
     """

@@ -28,7 +28,7 @@ _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "int", "f
 
 
 class Document:
-    """A definitions file. ``data`` is its content; ``where(item)`` returns the place of a mapping."""
+    """A definitions file. ``data`` is its content; ``where(item)`` is the place of a mapping."""
 
     def __init__(self, path: str) -> None:
         """Read the file.
@@ -200,7 +200,7 @@ class Document:
             )
 
     def refuse_unwritable(self) -> None:
-        """Refuse to place instances if their hosts and uuids could not be written down afterwards."""
+        """Refuse to place instances if their hosts and uuids cannot be written afterwards."""
         if not os.access(os.path.realpath(self.path), os.W_OK):
             raise DroverError(
                 f"The definitions file {self.path} cannot be written here, and the host and the uuid of each new instance are written into it. Nothing "

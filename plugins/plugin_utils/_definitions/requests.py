@@ -42,7 +42,7 @@ KEYS = (
 
 
 def names_flavor(definition: Mapping[str, Any]) -> bool:
-    """Return True if a definition has the name of a flavor, which the file or the store describes."""
+    """Return True if a definition names a flavor, which the file or the store describes."""
     return isinstance(definition.get("flavor"), str) and bool(definition["flavor"])
 
 

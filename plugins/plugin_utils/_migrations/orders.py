@@ -53,8 +53,8 @@ def check_moves(connection: Connection, moves: Sequence[Mapping[str, Any]]) -> N
 def pending(connection: Connection, host: str) -> list[MoveOrder]:
     """Return the orders of the migrations off a host that an earlier run left open.
 
-    Resizes are left out: only the run that resizes knows the size that the instance gets. Nor of
-    evacuations: the host knows nothing of them.
+    Resizes are left out: only the run that resizes knows the size that the instance gets.
+    Evacuations are left out, too: the host knows nothing of them.
     """
     table = tables.migrations
     return _orders(

@@ -175,8 +175,8 @@ def _says_where(selection: ClaimRequest) -> bool:
 
 
 def _correct_places(connection: Connection, rows: Sequence[dict[str, Any]], new: Mapping[str, int], chosen: Mapping[str, Place]) -> None:
-    """Correct the nodes of instances that were inserted with their first choice; most of them are
-    there.
+    """Correct the nodes of instances that were inserted with their first choice, which most of them
+    get.
     """
     bulk.update(
         connection,

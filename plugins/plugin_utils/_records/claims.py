@@ -170,7 +170,7 @@ class ClaimedMdev(TypedDict):
 
 
 class HardwareClaim(TypedDict, total=False):
-    """The NUMA cells and devices of the host that an instance has, as its domain must define them."""
+    """The NUMA cells and devices of an instance on its host, as its domain must define them."""
 
     #: The fact ``numa`` of its domain, as hypervisor_info returns it.
     numa: dict[str, Any]

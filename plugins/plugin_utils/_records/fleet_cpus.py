@@ -47,7 +47,7 @@ class FleetCpu(TypedDict):
 
 
 class HostModel(TypedDict):
-    """The CPU that a compute node can give its guests. group is None if libvirt does not report it."""
+    """The CPU that a compute node can give its guests. group is None if libvirt reports none."""
 
     host: str
     node: str

@@ -60,8 +60,8 @@ class Disk(TypedDict, total=False):
 class Binding(TypedDict):
     """A reason that binds a guest to its host, as the module hypervisor_info reports it.
 
-    ``what``: the reason; ``way_out``: the remedy; both are clauses. move: never, off or live, if a
-    guest moves not at all, only off, only while it runs; looked_up, if its destination decides.
+    ``what``: the reason; ``way_out``: the remedy; both are clauses. move: never (no move), off
+    (only while shut off), live (only while it runs) or looked_up (the destination decides).
     evacuation: starts or lost. only: running or next_start, if only one of its two definitions has
     the reason; else empty. address: the address of a host that it listens on. keep_running: True if
     a shutdown loses something.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Requirement(NamedTuple):
-    """A requirement of a selector on one key: ``key=value``, ``key!=value``, ``key`` or ``!key``."""
+    """A selector's requirement on a key: ``key=value``, ``key!=value``, ``key`` or ``!key``."""
 
     key: str
     #: None for any value.

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class LeftOut(TypedDict):
     """Instances that have no place after a change, and why.
 
-    name: the name of one instance, or the common request of several alike ones. count: how many.
+    name: the name of one instance, or the common request of several alike ones. count: their
+    number.
     """
 
     name: str

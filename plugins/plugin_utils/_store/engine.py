@@ -148,7 +148,7 @@ class Store:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a transaction that sees one state of the store; the database refuses writes in it."""
+        """Open a transaction that sees one state of the store and cannot write."""
         self._require_file()
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._translated())

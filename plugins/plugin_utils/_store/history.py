@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The capacity and the use of the fleet on each day: one row for each day, zone and resource class."""
+"""The capacity and use of the fleet: one row for each day, zone and resource class."""
 
 from __future__ import annotations
 

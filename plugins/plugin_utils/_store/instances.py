@@ -185,7 +185,7 @@ def newest_migrations(connection: Connection, uuid: str, most: int) -> list[dict
 
 
 def state_of(state: str, domain_state: str | None) -> str:
-    """Return the state of an instance for people: the state of its domain, or building or missing."""
+    """Return the state of an instance for people: its domain's state, or building or missing."""
     return domain_state if state == "active" and domain_state else state
 
 

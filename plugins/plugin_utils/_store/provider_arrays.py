@@ -201,7 +201,7 @@ def _aggregate_ids(connection: Connection, uuids: set[str]) -> dict[str, int]:
 
 
 def _of_aggregates(numbers: dict[str, int], shares: int) -> str:
-    """Return the test for the rows of some aggregates, or of all aggregates if a provider shares."""
+    """Return the test for the rows of some aggregates, or of all if a provider shares."""
     test = column_reader.among("aggregate_id", numbers.values())
     return f"{test} OR EXISTS (SELECT 1 FROM provider_traits WHERE trait_id = {int(shares)})"
 

@@ -132,7 +132,7 @@ def is_unreported() -> sa.ColumnElement[bool]:
 
 
 def order(connection: Connection, hosts: Iterable[str]) -> dict[str, int]:
-    """Return a number for each host; a host that was added to the store later has a larger number."""
+    """Return a number for each host; a host that was added later has a larger number."""
     table = tables.services
     return {row.host: row.id for row in bulk.among(connection, sa.select(table.c.host, table.c.id), table.c.host, hosts)}
 

@@ -74,7 +74,7 @@ def upgrade() -> None:
 
 
 def _create(table: str, key: str, *columns: Any) -> None:
-    """Create a table of things that a compute node has, each with a key that is unique on the node."""
+    """Create a table of things of a compute node, each with a key that is unique on the node."""
     op.create_table(
         table,
         sa.Column("id", sa.Integer(), nullable=False),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CPU that hosts can give their guests, and the CPU that the guests of a group of hosts have."""
+"""The CPU that hosts can give their guests, and the CPU of the guests of a group of hosts."""
 
 from __future__ import annotations
 
