@@ -140,11 +140,11 @@ def _set_flavor(root: Element, flavor: str) -> None:
 
 
 def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int] | None:
-    """What the first disk must grow by so that the writable disks have so many GiB in all.
+    """Return the growth of the first disk after which the writable disks have so many GiB in all.
 
     :param facts: the domain as hypervisor_info describes it.
     :returns: (the disk of the facts, its new size in bytes), or None when they have that much already.
-    :raises LibvirtProblem: they have more, or their sizes cannot be told, or it is no file.
+    :raises LibvirtProblem: they have more, or their sizes are not known, or it is no file.
     """
     name = facts["name"]
     disks = [disk for disk in facts["disks"] if disk["device"] == "disk" and not disk["readonly"] and disk["source"]]
@@ -170,7 +170,8 @@ def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int]
 def why_split(disk: Mapping[str, Any]) -> str | None:
     """Return why the size of a disk says nothing of the running guest, which would get it: that has another file there; None where it has not.
 
-    :param disk: as the facts of its domain have it. A size that is less than that of the other file would cut that off.
+    :param disk: as the facts of its domain have it. A size below the size of the other file would
+        cut off that file's end.
     """
     if not disk.get("only"):
         return None

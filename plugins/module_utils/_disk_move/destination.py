@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a disk comes to, and the file that is made there for it.
+"""The destination of a disk, and the file that is made there for it.
 
 Private to the collection. A file is never overwritten: it is made under a name of the moment, and linked to its own.
 """
@@ -50,7 +50,7 @@ class Image(NamedTuple):
 
 
 def is_of_volumes(conn: Any, pool: str) -> bool:
-    """Tell if a destination is a storage pool without files, in which volumes are made.
+    """Return True if a destination is a storage pool without files, in which volumes are made.
 
     :raises LibvirtProblem: there is no such pool.
     """
@@ -136,7 +136,7 @@ def _is_file(path: str) -> bool:
 
 
 def _options(info: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """What a new image has in common with the old one."""
+    """Return the options that a new image takes over from the old one."""
     if info["format"] != "qcow2":
         return ""
     found = [
@@ -148,7 +148,9 @@ def _options(info: Mapping[str, Any], data: Mapping[str, Any]) -> str:
 
 
 def refuse(conn: Any, destination: str, image_to_copy: Image, looked_up: list[str] | None) -> None:
-    """Refuse a destination that is in memory, where something is, that somebody needs, or that has too little space."""
+    """Refuse a destination that is in memory, exists already, is needed by a user, or has too
+    little space.
+    """
     place = os.path.dirname(destination)
     mount = mount_of(access.call(os.path.realpath, place), all_mounts())
     if mount is not None and mount[2] in MEMORY:
@@ -203,5 +205,6 @@ def like(path: str, other: str) -> None:
     try:
         os.chown(path, found.st_uid, found.st_gid)
     except PermissionError:
-        # As on NFS, where root is nobody. Then libvirt and its QEMU get along with that for each file.
+        # On NFS, root may have no rights; then libvirt and its QEMU manage without them for each
+        # file. Then libvirt and its QEMU get along with that for each file.
         pass

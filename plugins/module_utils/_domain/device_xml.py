@@ -18,10 +18,10 @@ from xml.etree.ElementTree import Element
 
 from .definition import parse_disk, parse_interface
 
-#: How the targets of a bus begin.
+#: Prefixes of the targets, by bus.
 TARGETS = {"virtio": "vd", "scsi": "sd", "usb": "sd", "sata": "sd", "ide": "hd"}
 
-#: Buses on which a running guest gets no disk and gives none back.
+#: Buses without hotplug: a running guest gets no disk there and gives none back.
 NO_HOTPLUG = ("sata", "ide")
 
 #: A domain as it runs (None while it is off), and as it is defined.
@@ -104,7 +104,9 @@ def with_medium(drive: Element, path: str | None) -> Element:
 
 
 def mac_of(uuid: str, kind: str, source: str) -> str:
-    """The MAC address of an interface for which nobody gives one: always the same, so that it comes back when it is attached again."""
+    """Return the MAC address of an interface without a given one: always the same, so that it comes
+    back when it is attached again.
+    """
     digest = hashlib.sha256(f"{uuid} {kind} {source}".encode("utf-8", "surrogateescape")).digest()
     return "52:54:00:" + ":".join(f"{byte:02x}" for byte in digest[:3])
 

@@ -15,9 +15,9 @@ from xml.etree.ElementTree import Element
 
 #: The element of drover's metadata that has the labels.
 ELEMENT = "labels"
-#: How many labels an instance or a host may have.
+#: The most labels that an instance or a host may have.
 MOST = 64
-#: What the key and the value of a label are.
+#: The rule for the key and the value of a label.
 RULE = "1 to 63 letters, digits and - _ . /, with a letter or digit at both ends"
 
 _WORD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?")
@@ -49,7 +49,9 @@ def read(text: str) -> tuple[dict[str, str], list[str]]:
 
 
 def text_of(elements: Sequence[Element]) -> str:
-    """The text of the labels of a domain, of which the last element counts. Other elements, and elements in it, are parts that are no labels."""
+    """Return the text of the labels of a domain; the last element counts. Other elements, and
+    elements in it, are parts that are no labels.
+    """
     found = [*elements[:-1], *(child for element in elements[-1:] for child in element)]
     odd = [_as_part(each) for each in found]
     texts = [text for element in elements[-1:] for text in (element.text, *(child.tail for child in element)) if text and text.strip()]

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which device is which, whatever it is called: by what the storage says of itself.
+"""The identity of a device under all its names, by the storage's own data.
 
-Private to the collection. The uuid of a logical volume alone proves nothing, as machines that were cloned have
-volumes of one uuid; it counts together with what it lies on.
+Private to the collection. The uuid of a logical volume alone proves nothing, as cloned machines
+have volumes of one uuid; it counts together with the devices below the volume.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from . import access
 SYSFS = "/sys"
 DEV = "/dev"
 
-#: Worldwide names. Those of vendor and serial number (t10) are the same for all disks that some virtual machines have.
+#: Worldwide names. Names of vendor and serial number (t10) are not among them: all disks of some
+#: virtual machines have the same one.
 WORLDWIDE = ("naa.", "eui.", "uuid.")
 
-#: Below DEV, the folders that name devices; those of volume groups are found by their links.
+#: Below DEV, the folders that name devices; the folders of volume groups are found by their links.
 _FOLDERS = ("mapper", "disk/by-id", "disk/by-path", "disk/by-partuuid", "disk/by-uuid")
 
 
@@ -66,7 +67,9 @@ def _identity(device: str) -> str | None:
 
 
 def _is_worldwide(name: str) -> bool:
-    """Whether a name is that of one disk only. Disks whose name was never set have all zeros, or all ones, behind the digit of the kind of name."""
+    """Return True if only one disk has the name. Disks whose name was never set have all zeros, or
+    all ones, behind the digit of the kind of name.
+    """
     return name.startswith(WORLDWIDE) and len(set(name.partition(".")[2][1:].replace("-", ""))) > 1
 
 

@@ -106,13 +106,17 @@ def _piece(path: str, start: int) -> str:
 
 
 def stamp_of(status: os.stat_result) -> dict[str, Any]:
-    """What tells that a file is as it was: its size, and its times of change as libvirt writes them too."""
+    """Return the facts that show if a file is unchanged: its size, and its times of change in
+    libvirt's form.
+    """
     times = [f"{each // 10**9}.{each % 10**9:09d}" for each in (status.st_mtime_ns, status.st_ctime_ns)]
     return {"size": status.st_size, "modified": times[0], "changed": times[1]}
 
 
 def is_settled(stamp: Mapping[str, Any]) -> bool:
-    """Whether a file has been left alone for long enough that its times of change would tell of the next change."""
+    """Return True if a file was unchanged for long enough that its times of change would show the
+    next change.
+    """
     return time.time() - float(stamp["changed"]) > SETTLED
 
 
@@ -147,18 +151,19 @@ def of_file(path: str, seconds: float | None = None) -> tuple[str | None, dict[s
     return digest, stamp
 
 
-# -- what was read before ----------------------------------------------------------------------
+# -- the digests of earlier reads
+# --------------------------------------------------------------------
 
 
 def folder() -> str:
-    """Where digests are kept: for root what outlives a reboot, else the user's."""
+    """Return the folder of the digests: root's survives a reboot, another user's is in the home."""
     if os.geteuid() == 0:
         return "/var/lib/drover/digests"
     return os.path.join(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "drover", "digests")
 
 
 def recall(name: str, stamp: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What is kept under a name, a dict, or None where that is of another state of the file."""
+    """Return the dict that is kept under a name, or None if it is about another state of the file."""
     try:
         with open(os.path.join(folder(), f"{name}.json"), encoding="utf-8") as handle:
             found = json.load(handle)

@@ -58,14 +58,14 @@ def _is_active(device: Any) -> bool:
     try:
         return bool(device.isActive())
     except (libvirt.libvirtError, AttributeError):
-        # An older libvirt lists only those that are there.
+        # An older libvirt lists only existing devices.
         return True
 
 
 def parse_devices(found: Iterable[tuple[str, bool]]) -> dict[str, list[dict[str, Any]]]:
     """Descriptions of node devices, made into the lists of read_devices().
 
-    :param found: pairs of XML and whether the device is there now.
+    :param found: pairs of XML and True if the device is there now.
     """
     pci: dict[str, dict[str, Any]] = {}
     kinds, mediated, children = [], [], []
@@ -137,7 +137,7 @@ def _pci(root: Element, capability: Element) -> dict[str, Any]:
 
 
 def _add_child(device: dict[str, Any], kind: str, capability: Element) -> None:
-    """What the network interface or vDPA device of a PCI device tells about it."""
+    """Add the facts from the network interface or vDPA device of a PCI device."""
     if kind == "vdpa":
         device["vdpa"] = child_text(capability, "chardev")
         if device["dev_type"] == VIRTUAL:

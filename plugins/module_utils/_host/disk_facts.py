@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which files domains use, what is behind these, and which storage all that is on.
+"""The files that domains use, the images behind them, and the storage of all these files.
 
 Private to the collection. Other hosts have to know it when this one is dead, and before a file of it is removed.
 """
@@ -27,7 +27,7 @@ READING = 20
 #: States of a guest that has its files open.
 RUNNING = ("running", "blocked", "paused", "pmsuspended")
 
-#: The mode of what is not there.
+#: The mode of a file that does not exist.
 GONE = 0
 
 
@@ -36,7 +36,9 @@ def _disks(domain: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _place_of(path: str, kind: str, mounts: Sequence[Mount]) -> tuple[str | None, str, int | None]:
-    """(the text of the storage that it is on or None, its real path, the mode of what is there or None; GONE where nothing is)."""
+    """Return (the text of its storage or None, its real path, the mode of the file or None; GONE if
+    nothing exists).
+    """
     real = access.real_path(path)
     try:
         mode: int | None = os.stat(real).st_mode
@@ -51,7 +53,7 @@ def _place_of(path: str, kind: str, mounts: Sequence[Mount]) -> tuple[str | None
 class DiskFacts:
     """Adds to the facts of domains' disks and other files.
 
-    :param mounts: what is mounted on this host, as read_mounts() returns it.
+    :param mounts: the mounts of this host, as read_mounts() returns them.
     :param pools: its storage pools, as read_pools() returns them.
     :param declared: names of the pools that are shared by the operator's word.
     :param conn: libvirt of this host.
@@ -73,7 +75,8 @@ class DiskFacts:
     def add_domains(self, domains: Sequence[dict[str, Any]]) -> None:
         """Add to the disks and other files of domains, as add() does.
 
-        An other file that is a folder gets the type dir. Left out is what no other host can use, such as sockets, and what is known of a disk.
+        An other file that is a folder gets the type dir. Files that no other host can use, such as
+        sockets, and files that are known from a disk are left out.
         """
         self.add([each for domain in domains for each in [*_disks(domain), *domain["other_files"]]])
         for domain in domains:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a guest starts with KVM where libvirt offers it: by starting one.
+"""The check that a guest starts with KVM on a host where libvirt offers it: it starts one.
 
 Private to the collection. The device may open and guests still not start, in virtual machines whose nested virtualisation
 is broken or made in software (``failed to set MSR 0x10a``).
@@ -40,7 +40,7 @@ def probe(conn: Any, arch: str, supported_instances: Iterable[Sequence[str]], cp
     thread = threading.Thread(target=lambda: answer.append(_start(conn, _xml(arch, cpu or {}))), daemon=True)
     thread.start()
     thread.join(TIMEOUT)
-    # One that still starts ends with the connection.
+    # A guest that still starts ends with the connection.
     works, message = answer[0] if answer else (False, f"it has not started after {TIMEOUT} s")
     return {"offered": True, "works": works, "message": message}
 
@@ -70,13 +70,13 @@ def _start(conn: Any, text: str) -> tuple[bool | None, str]:
 
 
 def _is_taken(error: Exception) -> bool:
-    """Whether another probe has the name: libvirt itself refuses, and not QEMU."""
+    """Return True if another probe has the name: libvirt itself refuses, and not QEMU."""
     codes = (libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_OPERATION_INVALID)
     return binding.code_of(error) in codes and binding.domain_of(error) == libvirt.VIR_FROM_DOMAIN
 
 
 def _cause(error: Exception) -> str:
-    """What QEMU said first; before it stands what libvirt makes of it."""
+    """Return QEMU's first words; libvirt's own words stand before them."""
     said = re.search(r"qemu[\w.-]*: (.*)", str(error))
     return said.group(1).strip().rstrip(".") if said else binding.text_of(error)
 

@@ -25,8 +25,8 @@ def read(conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str
     """Return the CPU of host-model for guests of this architecture.
 
     :param supported_instances: triples of architecture, domain type and operating system type.
-    :returns: arch, type (kvm, or qemu where there is no KVM), vendor (or None), model, features (all of them, also those of the model); None
-        where libvirt does not tell.
+    :returns: arch, type (kvm, or qemu without KVM), vendor (or None), model, features (all of them,
+        also the model's); None if libvirt does not say.
     """
     kinds = {each[1] for each in supported_instances if each[0] == arch}
     kind = next((each for each in ("kvm", "qemu") if each in kinds), None)
@@ -48,11 +48,12 @@ def read(conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str
 def baseline(conn: Any, arch: str, kind: str, common: Collection[str]) -> dict[str, Any] | None:
     """Return the nearest CPU of host-model that has no feature beside the common ones.
 
-    Models and features of other hosts are not given to libvirt here, as an older one refuses those that it does not know.
+    Models and features of other hosts are not given to libvirt here: an old libvirt refuses unknown
+    ones.
 
     :param common: names of the features that all hosts have.
-    :returns: vendor, model, policies (of features beside or without those of the model: {name: require or disable}), features (all that
-        it has); None where libvirt has no host-model.
+    :returns: vendor, model, policies (of features in addition to or missing from the model's:
+        {name: require or disable}), features (all of the CPU); None if libvirt has no host-model.
     :raises libvirt.libvirtError: libvirt finds no model.
     """
     text = _host_model(conn, arch, kind)
@@ -81,6 +82,6 @@ def _host_model(conn: Any, arch: str | None, kind: str) -> str | None:
 
 
 def _features(conn: Any, arch: str | None, kind: str, text: str) -> list[str]:
-    """Return all features of a CPU that a migration can take along, with those of its model."""
+    """Return all features of a CPU that a migration can take along, with the features of its model."""
     flags = libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES | libvirt.VIR_CONNECT_BASELINE_CPU_MIGRATABLE
     return features_of(conn.baselineHypervisorCPU(None, arch, None, kind, [text], flags))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is in an image and not in a copy of it, read from the image before it is copied.
+"""The parts of an image that a copy of it lacks, read from the image before the copy.
 
 Private to the collection. All ways that copy a disk ask here. A copy by QEMU, while the guest runs or by ``qemu-img convert``, has what the guest
 sees, and not what else is in the image; a merge into the image below is such a copy. A copy of the whole file has all that is in the file. Extended
@@ -48,7 +48,7 @@ def read(path: str, image_format: str | None) -> dict[str, Any]:
 def left_out(info: Mapping[str, Any], way: str, encrypted: bool = False) -> list[str]:
     """Return what a copy would leave out, each a clause about the image, with what a person can do.
 
-    :param info: what read() returns.
+    :param info: the result of read().
     :param encrypted: the domain has a secret for the disk, be there a word of that in the image or not.
     """
     data = (info.get("format-specific") or {}).get("data") or {}
@@ -65,7 +65,7 @@ def left_out(info: Mapping[str, Any], way: str, encrypted: bool = False) -> list
     if names:
         found.append(f"has snapshots inside ({', '.join(names[:3])}), which are not copied: delete them with qemu-img snapshot -d")
     bitmaps = [str(each.get("name")) for each in data.get("bitmaps") or ()]
-    # Those of drover's own copies: after a cold move the next copy has the whole disk.
+    # Bitmaps of drover's own copies: after a cold move the next copy has the whole disk.
     foreign = [each for each in bitmaps if not each.startswith(ownership.CHECKPOINT)]
     if foreign and way == CONVERTED:
         found.append(f"has bitmaps inside ({', '.join(foreign[:3])}), which are not copied: remove them with qemu-img bitmap --remove")

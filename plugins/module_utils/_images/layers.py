@@ -42,7 +42,8 @@ def real(path: str) -> str:
 
 
 def layers(path: str, image_format: str | None) -> list[str]:
-    """The images of a disk: that which the guest writes to first, then what is behind it.
+    """Return the images of a disk: first the image that the guest writes to, then the images behind
+    it.
 
     :raises LibvirtProblem: they are not known.
     """
@@ -53,7 +54,7 @@ def layers(path: str, image_format: str | None) -> list[str]:
 
 
 def position(chain: Sequence[str], image: str) -> int | None:
-    """Where an image is in a chain; None where it is not."""
+    """Return the position of an image in a chain; None if it is not in the chain."""
     wanted = real(image)
     return next((number for number, each in enumerate(chain) if real(each) == wanted), None)
 
@@ -80,7 +81,8 @@ def file_of(element: Element) -> str | None:
 
 
 def merge_offline(module: AnsibleModule, upper: str | None, image: str, base: tuple[str, str], limit: float) -> None:
-    """Write what is in an image into the one behind it, and take it out of the chain; the file stays.
+    """Write the data of an image into the one behind it, and take it out of the chain; the file
+    stays.
 
     :param upper: the image over it; None where the domain writes to it, which is then to be defined with ``base``.
     :param base: path and format of the image behind it.
@@ -112,7 +114,8 @@ def job_of(domain: Any, target: str) -> dict[str, Any]:
 
 
 def merge_live(domain: Any, target: str, image: str, base: str, deadline: float) -> None:
-    """The same while the guest runs and writes; a merge of an earlier run is gone on with.
+    """Merge as merge_offline() does while the guest runs and writes; continue a merge of an earlier
+    run.
 
     :param target: of the disk.
     :param image, base: paths.
@@ -155,7 +158,7 @@ def _live(domain: Any, target: str) -> Element:
 
 
 def _named(disk: Element, target: str, image: str) -> str:
-    """How libvirt names a layer of a disk.
+    """Return libvirt's name of a layer of a disk.
 
     :raises LibvirtProblem: libvirt does not have it.
     """

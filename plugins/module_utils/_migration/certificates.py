@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether two hosts have the certificates that a migration over TLS needs.
+"""The check that two hosts have the certificates for a migration over TLS.
 
-Private to the collection. QEMU would say so itself, but only when all has been prepared, and libvirt often
-hands on no more than that a connection was closed.
+Private to the collection. QEMU would report this itself, but only after all preparations, and
+libvirt often reports only that a connection was closed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ FOLDER = "/etc/pki/qemu"
 
 
 def certificate_reasons(destination: Any, where: str, configuration: str = CONFIGURATION) -> list[str]:
-    """Reasons in what is missing of the certificates; the destination is taken to keep them in the folder of the same name."""
+    """Return the reasons in missing certificates; the destination is assumed to keep them in the
+    folder of the same name.
+    """
     folder = _folder(configuration)
     advice = f"make them in {folder} (the destination's out to its host name; see migrate_tls_x509_cert_dir in qemu.conf), or leave tls out"
     reasons = []
@@ -35,7 +37,7 @@ def certificate_reasons(destination: Any, where: str, configuration: str = CONFI
         try:
             there = Folder(destination, folder).stat(name)
         except LibvirtProblem:
-            # What cannot be looked at proves nothing.
+            # A folder that cannot be read proves nothing.
             break
         if there is None:
             reasons.append(f"tls needs certificates, and {where} has no {folder}/{name}: {advice}")

@@ -22,14 +22,14 @@ from . import state, way_there
 from .storage import Storage
 from .worker import Worker, precheck
 
-#: Seconds to wait for the workers to say what they are about to do.
+#: Seconds to wait for the first words of the workers.
 HEAR = 90
 
 
 def launch(
     moves: Sequence[Mapping[str, Any]], uri: str, records: Records, may_start: bool = True, most: int | None = None
 ) -> dict[str, str | None]:
-    """Start a worker for each move; returns ``{uuid: what it is about to do}``.
+    """Start a worker for each move; return ``{uuid: its first word}``.
 
     At most so many moves off this host (None for no limit) are carried out at a time, the others wait.
     The word is started, following, a final status, or None if the worker has not said within time. A move whose
@@ -55,7 +55,9 @@ def _work(move: Mapping[str, Any], uri: str, records: Records, may_start: bool, 
 
 
 def abort(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> bool:
-    """Leave word that moves are to be aborted, and see that somebody heeds it; returns whether there was anything to abort."""
+    """Leave the requests to abort moves, and make sure that a worker carries them out; return True
+    if there was a move to abort.
+    """
     idle = []
     changed = False
     for move in moves:

@@ -24,13 +24,15 @@ NEEDS = {
     "tunnelled": (0, "VIR_MIGRATE_TUNNELLED"),
 }
 
-#: These came later than what they belong to.
+#: libvirt has these later than the options that they belong to.
 PARALLEL_COMPRESSION = 9004000
 POST_COPY_BANDWIDTH = 5001000
 
 
 def needs(options: Mapping[str, Any]) -> list[tuple[str, int, str]]:
-    """What the options ask of libvirt: a list of (words, first version, name of the flag)."""
+    """Return the features of libvirt that the options need: a list of (words, first version, name
+    of the flag).
+    """
     found = []
     for name, (version, flag) in NEEDS.items():
         if options.get(name):
@@ -60,7 +62,8 @@ def version_reasons(source: Any, destination: Any, options: Mapping[str, Any], w
 def flags_and_parameters(options: Mapping[str, Any], destination: Any) -> tuple[int, dict[str, Any]]:
     """The flags and parameters of ``migrateToURI3`` that the options come to.
 
-    :param destination: the connection to the destination; its host name is what a TLS certificate is to be made out to.
+    :param destination: the connection to the destination; a TLS certificate must have its host
+        name.
     """
     flags, parameters = 0, {}
     for _name, _dummy, flag in needs(options):

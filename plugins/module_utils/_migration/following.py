@@ -4,8 +4,8 @@
 
 """Following moves by their records.
 
-Private to the collection. It imports little: a run follows its moves with many calls, each compiles what it imports, and those that
-move need the processors.
+Private to the collection. It imports little: a run follows its moves with many calls, each call
+compiles its imports, and the moves need the processors.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class News:
         self._since: float | None = None
 
     def is_due(self, reports: Iterable[Mapping[str, Any]]) -> bool:
-        """Whether to answer the caller now.
+        """Return True if the caller gets its answer now.
 
-        :param reports: of all moves that the caller takes for unfinished.
+        :param reports: of all moves that the caller counts as unfinished.
         """
         if self._within is None:
             return False
@@ -72,7 +72,7 @@ def follow(
     deadline = time.monotonic() + wait
     before = None
     while True:
-        # The records alone: to ask libvirt all the time would take from those that move.
+        # Only the records are read: constant calls to libvirt would take time from the moves.
         reports = [report(each, records, None) for each in wanted]
         under_way = {each["uuid"] for each in reports if each["status"] == "running"}
         if before is None:
@@ -97,7 +97,9 @@ def _connected(uri: str) -> Any:
 
 
 def is_of(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a record is of the very move that is meant, and not of another one of the same instance."""
+    """Return True if a record is of the requested move, and not of another move of the same
+    instance.
+    """
     move = record["move"]
     if wanted.get("migration") and move.get("migration"):
         return wanted["migration"] == move["migration"]

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The devices of its host that a domain has, at the other end of a move: those that were claimed there take their places.
+"""The devices of its host that a domain has, at the other end of a move: the devices that were
+claimed there take their places.
 
 Private to the collection. The fact ``devices`` of a move has ``pci``: a list of address, address_there, interface, interface_there (of the
 host's network, or None) and live_migratable (of both devices); and ``mdevs``: a list of uuid and there (uuid, parent and type of the device
@@ -21,13 +22,13 @@ from .._libvirt.xml import keep_prefixes, parse, pci_address
 
 #: The fact of a domain without devices.
 NONE: dict[str, list[Any]] = {"pci": [], "mdevs": []}
-#: From which versions of libvirt and QEMU on a guest with such devices moves while it runs, as they number themselves.
-#: Source: Nova's compute manager, see N12.8.
+#: The versions of libvirt and QEMU, by their own numbers, from which a guest with such devices
+#: moves while it runs. Source: Nova's compute manager, see N12.8.
 _VERSIONS = {"pci": ((10000000, "libvirt 10.0.0"), (8002002, "QEMU 8.2.2")), "mdevs": ((8006000, "libvirt 8.6.0"), (8001000, "QEMU 8.1.0"))}
 
 
 def names(devices: Mapping[str, Any]) -> set[str]:
-    """What the domain calls its devices here: PCI addresses, and uuids of mediated devices."""
+    """Return the names of the domain's devices here: PCI addresses, and uuids of mediated devices."""
     return {each["address"] for each in devices["pci"]} | {each["uuid"] for each in devices["mdevs"]}
 
 

@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether this host reaches the libvirt of others as a migration does: by a connection, or by a look at its own files.
+"""The check that this host reaches the libvirt of others as a migration does: by a connection, or
+by a look at its own files.
 
-Private to the collection. The look makes no connection, so that discovery stays fast. It says only what is certain to be missing: other
-hosts may refuse a key that exists here.
+Private to the collection. The look makes no connection, so that discovery stays fast. It reports
+only things that are certain to be missing: other hosts may refuse a key that exists here.
 """
 
 from __future__ import annotations
@@ -64,10 +65,10 @@ def reason(message: str) -> str:
 
 
 def look_at_all(peers: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Look whether SSH here lacks what it needs to reach other hosts; no connection is made.
+    """Look for things that SSH here lacks to reach other hosts; no connection is made.
 
     :param peers: each with host and uri. Other transports than SSH are left out.
-    :returns: what is missing, by host.
+    :returns: the missing things, by host.
     """
     found = {}
     for each in peers:
@@ -148,7 +149,9 @@ def _knows(settings: Mapping[str, list[str]]) -> bool:
 
 
 def _is(settings: Mapping[str, list[str]], key: str, *values: str) -> bool:
-    """Whether a setting has one of these values; a setting that ssh does not print counts as ""."""
+    """Return True if a setting has one of these values; a setting that ssh does not print counts as
+    "".
+    """
     return (settings.get(key) or [""])[0] in values
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether an instance can move with its snapshots.
+"""The check that an instance can move with its snapshots.
 
 Private to the collection. It can if all of them are external and without memory, and the destination sees all their images. Their records go
 along, see ``_snapshot_records``.
@@ -31,7 +31,9 @@ _FIXED = {
 
 
 def reasons(domain: Any, storage: Storage) -> list[str]:
-    """What speaks against a move with the snapshots of a domain; ``storage`` knows by now how each file moves."""
+    """Return the reasons against a move with the snapshots of a domain; ``storage`` knows by now
+    how each file moves.
+    """
     snapshots = _snapshots.read(domain)
     found = _kind_reasons(domain.name(), snapshots)
     if found or not snapshots:
@@ -52,7 +54,7 @@ def _kind_reasons(name: str, snapshots: Sequence[Snapshot]) -> list[str]:
 
 
 def _way_out(name: str, snapshots: Sequence[Snapshot]) -> str:
-    """How to delete snapshots, the newest first, as they are best deleted."""
+    """Return the words for the deletion of snapshots, the newest first."""
     return (
         f"delete {'each' if len(snapshots) > 1 else 'it'}, such as with drover.compute.instance_snapshot -e drover_instance={name} "
         f"-e drover_snapshot_state=absent -e drover_snapshot_name={snapshots[-1].name}, which keeps what the guest has"
@@ -74,7 +76,9 @@ def _copied_reasons(name: str, snapshots: Sequence[Snapshot], storage: Storage) 
 
 
 def _file_reasons(snapshots: Sequence[Snapshot], storage: Storage) -> list[str]:
-    """Images that only a record names, such as one that a revert has kept, are to be the same at the destination too."""
+    """Return reasons in images that only a record names, such as an image that a revert has kept:
+    the destination must see them too.
+    """
     found = []
     named: dict[str, str] = {}
     for each in snapshots:
@@ -82,7 +86,7 @@ def _file_reasons(snapshots: Sequence[Snapshot], storage: Storage) -> list[str]:
             named.setdefault(path, each.name)
     for entry in storage.files:
         for path in (entry["path"], *entry["backing"]):
-            # Those are looked at with the disks.
+            # The check of the disks looks at these images.
             named.pop(path, None)
     for path, name in sorted(named.items()):
         if not path:

@@ -4,8 +4,8 @@
 
 """A look at a live migration from the side: its downtime, its time limit and what follows, and the user's abort.
 
-Private to the collection. The thread that migrates is busy inside libvirt for as long as the migration
-takes, so that all this happens over a connection of its own.
+Private to the collection. The thread that migrates is busy inside libvirt during the whole
+migration, so the watch uses a separate connection.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .._orders.records import uptime
 
 POLL = 0.3
 
-#: Seconds in which something more of a paused guest must have been sent, or its migration is given up.
+#: Seconds within which a paused guest must have sent more data, or its migration is given up.
 STALLED = 60
 
 
@@ -30,7 +30,8 @@ class Watch:
 
     :param options: the move's options, see ``_migration.options``.
     :param ends: the uptime() at which the time is over, or None for never.
-    :param limit: the same in seconds from the beginning: a second limit for what is done at the end of the first.
+    :param limit: the time limit in seconds from the beginning: also the second limit, for the
+        action at the end of the first.
     :param abort_asked: a function that says whether the user wants it aborted.
     :param note: a function that writes ``escalated`` (the action taken) into the record, before it is taken.
     :param escalated: the action that an earlier worker took already, or None.
@@ -63,7 +64,7 @@ class Watch:
 
     def __exit__(self, *exc_info: object) -> None:
         self._over.set()
-        # What it writes into the record must be written before anybody goes on.
+        # The watch must write its notes into the record before the move continues.
         self._thread.join(10)
 
     def _run(self) -> None:
@@ -112,11 +113,14 @@ class Watch:
         elif self._paused and not self._is_stalled(domain):
             pass
         elif not self._switched:
-            # Of a guest that was switched over a part is there already: it can only go on.
+            # A part of a guest that was switched over is at the destination already: it can only go
+            # on.
             domain.abortJob()
 
     def _is_stalled(self, domain: Any) -> bool:
-        """Whether nothing more is sent, though nothing changes any more that would have to be sent again."""
+        """Return True if no data are sent, although the guest no longer changes data that would
+        have to be sent again.
+        """
         stats = domain.jobStats(0)
         left = stats.get("memory_remaining", 0) + stats.get("disk_remaining", 0)
         if self._least is None or left < self._least:

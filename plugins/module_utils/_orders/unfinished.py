@@ -7,8 +7,8 @@
 Private to the collection. A new block device may have old data, and a clone has the data of its image: the content of neither shows that no guest
 has used it. So the file names each volume before it is made. A volume that it names was never a disk of a guest.
 
-Once the domain is there, the file is removed. If the order of the build is withdrawn first, the volumes are removed too, as the instance may be
-built on another host then.
+The file is removed after the domain is defined. If the order of the build is withdrawn first, the
+volumes are removed too, as the instance may be built on another host then.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class Unfinished:
         self._path = os.path.join(records.folder, f"{uuid}.volumes")
 
     def has(self, place: tuple[str, str], key: str | None) -> bool:
-        """Whether a build has made this volume, and nothing else.
+        """Return True if a build, and nothing else, has made this volume.
 
         :param place: pool and volume.
-        :param key: libvirt's key of the volume that is there.
+        :param key: libvirt's key of the present volume.
         """
         found = self._read()
         # Without a key the build was killed while it made the volume.
         return _name(place) in found and found[_name(place)] in (None, key)
 
     def is_clone(self, place: tuple[str, str]) -> bool:
-        """Whether a build has begun to make this volume as a clone of an image."""
+        """Return True if a build has begun to make this volume as a clone of an image."""
         return self._read().get(_name(place)) == CLONE
 
     def begin(self, place: tuple[str, str], clone: bool = False) -> None:
@@ -73,7 +73,7 @@ class Unfinished:
     def drop(self, conn: Any, withdrawn: Collection[str]) -> list[dict[str, Any]]:
         """Remove the volumes of a build whose order was withdrawn, and whose domain was not defined.
 
-        :returns: those that stay, dicts path and reason.
+        :returns: the volumes that stay, as dicts path and reason.
         """
         found = self._read()
         if found.pop(_ORDER, None) not in withdrawn:

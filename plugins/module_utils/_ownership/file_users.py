@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who on this host needs a file that another host is about to remove.
+"""The users on this host of a file that another host is about to remove.
 
-Private to the collection. What this host needs is read by _needs, as for its own removals: domains as they run and as they start next, snapshots,
-and all that is behind an image.
+Private to the collection. _needs reads the needs of this host, as for its own removals: domains as
+they run and as they start next, snapshots, and all images behind an image.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class FileUsers:
     """
 
     def __init__(self, conn: Any, but: str | None, mounts: Sequence[Mount], seen: Iterable[str] = ()) -> None:
-        # What a disk that is not there was backed by is in the store, as its host has shown it; one broken guest must not keep the files of a fleet.
+        # The store has the images behind a missing disk, as its host has shown them; one broken
+        # guest must not keep the files of a fleet.
         self._needs, self._mounts, self._seen = Needs(conn, but, missing=False), mounts, set(seen)
         self._shares = [mount for mount in network_mounts(mounts) if mount["shared_id"]]
         self._systems = {device: file_names.file_system(path, mounts) for device, path in self._needs.devices.items()}
@@ -114,7 +115,9 @@ class FileUsers:
         return [(device, int(number)) for device, known in self._systems.items() if known == system]
 
     def _paths(self, file: Mapping[str, Any]) -> list[str]:
-        """Return the paths that a file may have here: those that were given, and those by way of the network."""
+        """Return the paths that a file may have here: the given ones, and the ones by way of the
+        network.
+        """
         found, share = list(file.get("paths") or ()), file.get("shared_id")
         for mount in self._shares:
             above = mount["shared_id"].rstrip("/")

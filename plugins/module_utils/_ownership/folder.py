@@ -30,7 +30,7 @@ PREFIX = "drover-tmp-"
 ATTEMPTS = 30
 PAUSE = 0.5
 
-#: Bytes of a piece that is read from a file; libvirt sends no more in one message.
+#: Bytes of a piece that is read from a file; a message of libvirt has at most this size.
 PIECE = 256 << 10
 
 
@@ -43,10 +43,10 @@ def _pool_xml(name: str, path: str) -> str:
 
 
 def folder_is_seen(conn: Any, path: str) -> bool:
-    """Whether the hypervisor behind ``conn`` has a folder of that path.
+    """Return True if the hypervisor behind ``conn`` has a folder of that path.
 
     Asked by starting a transient pool on it, which libvirt refuses when the folder is missing. No
-    other pool is touched or refreshed. Raises :class:`LibvirtProblem` when it cannot be told.
+    other pool is touched or refreshed. Raises :class:`LibvirtProblem` when it cannot be found out.
     """
     name = PREFIX + hashlib.sha256(path.encode()).hexdigest()[:16]
     try:
@@ -135,7 +135,7 @@ class Folder:
 
         :param begin: called with the size of the file (None if libvirt does not tell); returns the first byte to read. After trouble that
             passes it is called again.
-        :param take: gets each piece. What it raises ends the read.
+        :param take: gets each piece. An exception from it ends the read.
         :returns: False if the file is not there.
         """
 
@@ -234,7 +234,7 @@ class Folder:
                     continue
                 if pool.isActive():
                     return pool, (pool.destroy if pool.name().startswith(PREFIX) else None)
-                # Somebody keeps it stopped: it is stopped again after use.
+                # A person keeps it stopped: it is stopped again after use.
                 pool.create(0)
                 return pool, pool.destroy
             except libvirt.libvirtError as exc:
@@ -302,7 +302,7 @@ def _nanoseconds(text: str) -> str:
 
 
 def _receive(conn: Any, volume: Any) -> str:
-    """The digest of what a volume holds."""
+    """Return the digest of a volume's content."""
     found, stream = digests.Digest(), conn.newStream(0)
     volume.download(stream, 0, 0, libvirt.VIR_STORAGE_VOL_DOWNLOAD_SPARSE_STREAM)
     try:

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is in a storage pool: what domains of this host need there, and the files and volumes that no domain needs.
+"""The content of a storage pool: the files and volumes that domains of this host need there, and
+the ones that no domain needs.
 
 Private to the collection.
 """
@@ -27,9 +28,10 @@ LIMIT = 120
 
 
 def read(conn: Any, name: str) -> dict[str, Any]:
-    """Return a dict: needed and others, lists of dicts path and reason; doubts, sentences on what is not known.
+    """Return a dict: needed and others, lists of dicts path and reason; doubts, sentences about
+    unknown needs.
 
-    :raises LibvirtProblem: there is no such pool, or what is in it cannot be read.
+    :raises LibvirtProblem: there is no such pool, or its content cannot be read.
     """
     try:
         pool = conn.storagePoolLookupByName(name)
@@ -38,7 +40,7 @@ def read(conn: Any, name: str) -> dict[str, Any]:
         if binding.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
             raise
         raise LibvirtProblem(f"There is no storage pool {name} on {host_name()} any more, so it is not known what is in it.") from exc
-    # Nothing is mounted or attached then; a plain folder is there all the same.
+    # A stopped pool has nothing mounted or attached; a plain folder exists all the same.
     if root.get("type") != "dir" and not pool.isActive():
         raise LibvirtProblem(
             f"The storage pool {name} on {host_name()} does not run, so it is not known what is in it: virsh pool-start {shlex.quote(name)}"

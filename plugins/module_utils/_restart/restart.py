@@ -40,8 +40,8 @@ def restart(
     """Bring one domain to the state that it is to have here.
 
     :param order: uuid, name, xml, running, autostart, files, images, pci_devices, mdevs, order.
-    :returns: a dict: uuid, name, status (restarted; there: it was so already; failed: nothing of it is
-        left here; uncertain: it is not known what is here), state, message.
+    :returns: a dict: uuid, name, status (restarted; there: it was so already; failed: nothing of it
+        is left here; uncertain: its state here is not known), state, message.
     """
     answer = {"uuid": order["uuid"], "name": order["name"], "status": "uncertain", "state": None, "message": ""}
     try:
@@ -90,9 +90,11 @@ def _bring(
 def _bring_over(
     conn: Any, domain: Any, order: Mapping[str, Any], timeout: float, check_mode: bool, answer: dict[str, Any]
 ) -> tuple[bool, str]:
-    """Bring a domain up of which a definition is here already: of a call that was cut off, or of the time before an earlier evacuation.
+    """Start a domain that has a definition here already: of a call that was cut off, or of the time
+    before an earlier evacuation.
 
-    The store knows the newer one. The disks of an old one may be below those of today, and its start would destroy them.
+    The store knows the newer one. The disks of an old definition may be below the present disks,
+    and its start would destroy them.
     """
     if domain.hasManagedSaveImage(0):
         raise LibvirtProblem(
@@ -191,7 +193,9 @@ def _refuse(conn: Any, order: Mapping[str, Any], surroundings: Surroundings) -> 
 
 
 def _locked(text: str) -> str:
-    """The XML with a password that nobody knows, where the console had one: no store has it, and without one all may look on."""
+    """Return the XML with a random password, where the console had a password: no store has the
+    password, and without one everyone can see the console.
+    """
     return with_password(text, secrets.token_hex(VNC_PASSWORD // 2)) if is_locked_out(text) else text
 
 

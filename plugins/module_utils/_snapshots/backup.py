@@ -4,8 +4,9 @@
 
 """Lets libvirt copy the disks of a running domain, as they are at one moment.
 
-Private to the collection. A copy has a name of the moment until it is complete. An incremental copy has what was written since the one before,
-which is its backing file, so that it opens as the whole disk.
+Private to the collection. A copy has a name of the moment until it is complete. An incremental copy
+has the data written since the copy before it, which is its backing file, so that it opens as the
+whole disk.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .checkpoints import Checkpoints, named
 POLL, CANCELLED = 0.5, 60
 #: Seconds to write into a copy which file it needs.
 REBASE = 60
-#: How the name of a copy begins until it is complete.
+#: Prefix of the name of a copy until the copy is complete.
 PART = f"{ownership.TEMPORARY}backup-"
 _UNDER_WAY = ("VIR_DOMAIN_JOB_BOUNDED", "VIR_DOMAIN_JOB_UNBOUNDED")
 
@@ -87,7 +88,8 @@ def _written(root: ET.Element) -> list[tuple[ET.Element, dict[str, Any]]]:
 def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> list[dict[str, str]]:
     """Make the copies, and wait until they are complete. The caller has the lock of the domain.
 
-    :param incremental: copy what was written since the last copies in the folder where that is known, and let libvirt note what is written from now on.
+    :param incremental: True to copy only the data written since the last copies in the folder, if
+        these data are known, and to let libvirt note the writes from now on.
     :returns: dicts target, path, since (the path of the copy that this one needs, or "") and why_whole ("" or why it has the whole disk).
     :raises LibvirtProblem: they are not complete; nothing of them is left.
     """
@@ -149,7 +151,7 @@ def _name(domain: Any, target: str, stamp: str) -> str:
 
 
 def _stamps(domain: Any, wanted: Collection[str], names: Iterable[str]) -> list[str]:
-    """The moments of which there is a copy of each of these disks among the names of files."""
+    """Return the moments that have a copy of each of these disks, by the names of files."""
     found = defaultdict(set)
     for name in names:
         match = re.fullmatch(rf"{domain.UUIDString()}-(\w+)-(\d{{8}}T\d{{6}}Z)\.qcow2", name)
@@ -159,7 +161,7 @@ def _stamps(domain: Any, wanted: Collection[str], names: Iterable[str]) -> list[
 
 
 def _opens(path: str) -> bool:
-    """Whether a copy is there, with all that are behind it."""
+    """Return True if a copy exists, with all the images behind it."""
     try:
         return qemu_img.run(["info", "-f", "qcow2", "--backing-chain", path], REBASE).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
@@ -180,7 +182,7 @@ def _lay_on(part: str, name: str) -> None:
 
 
 def _rename(part: str, path: str) -> None:
-    """Give a complete copy its name, which nobody has."""
+    """Give a complete copy its name, if no other file has it."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     os.rename(part, path)
 

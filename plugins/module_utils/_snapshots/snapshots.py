@@ -5,7 +5,7 @@
 """libvirt's records of the snapshots of a domain: read, written anew, and dropped.
 
 Private to the collection. An external snapshot is a record and an image for each disk. The image that the guest wrote to before (the base)
-stays as it was then. What the guest has written since is in another image over it (the overlay).
+stays as it was then. The guest's writes since then are in another image over it (the overlay).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Snapshot:
 def read(domain: Any) -> list[Snapshot]:
     """The snapshots of a domain, the oldest first; none where the driver has none.
 
-    Those that it carries since a move that was cut off count too.
+    Snapshots that it carries since a move that was cut off count too.
 
     :raises libvirt.libvirtError: they cannot be read.
     """
@@ -101,7 +101,7 @@ def carried_by(domain: Any) -> list[Snapshot]:
 
 
 def described(text: str) -> Snapshot:
-    """What the XML of a snapshot says."""
+    """Return the Snapshot that its XML describes."""
     root = parse(text)
     disks = {each.get("name"): each for each in root.findall("disks/disk")}
     kinds = {each.get("snapshot") for each in disks.values()}
@@ -167,7 +167,8 @@ def _give(domain: Element, images: Mapping[str, Image]) -> None:
             continue
         child_of(element, "source").set("file", image[0])
         child_of(element, "driver").set("type", image[1])
-        # What was behind the other image; libvirt reads it from the header where nothing is said.
+        # These elements describe the images behind the other image; without them libvirt reads the
+        # header.
         for behind in element.findall("backingStore"):
             element.remove(behind)
 

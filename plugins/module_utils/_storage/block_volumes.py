@@ -4,7 +4,8 @@
 
 """Volumes of storage pools that are block devices of this host, with names that libvirt lets us choose: LVM and ZFS.
 
-Private to the collection. What such a volume holds proves nothing: a new one has the data of those that were removed before.
+Private to the collection. The content of such a volume proves nothing: a new one has data of
+volumes that were removed before.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def as_device(disk: Any, path: str) -> None:
 
 
 def is_device(conn: Any, pool: str) -> bool:
-    """Whether the volumes of a pool are block devices of this host; False where that cannot be read."""
+    """Return True if the volumes of a pool are block devices of this host; False if the pool cannot
+    be read.
+    """
     try:
         return parse(conn.storagePoolLookupByName(pool).XMLDesc(0)).get("type") in POOLS
     except libvirt.libvirtError:
@@ -77,7 +80,8 @@ def is_device(conn: Any, pool: str) -> bool:
 
 
 def key_of(conn: Any, pool: str, name: str) -> str | None:
-    """What tells a volume from a later one of its name: the uuid that LVM gives it; None where it cannot be found.
+    """Return the identity of a volume that a later volume of its name does not have: the uuid from
+    LVM; None if it cannot be found.
 
     The key of a volume of ZFS is its path.
     """
@@ -111,7 +115,8 @@ def _holder(path: str) -> str | None:
         names = sorted(os.listdir(holders)) if os.path.isdir(holders) else []
         if names:
             return f"the device {names[0]} of this host is on it"
-        # Who mounts a device, swaps to it or makes another one of it has it for himself. QEMU has it not.
+        # A program that mounts a device, swaps to it or makes another device of it has it
+        # exclusively. QEMU has it not.
         os.close(os.open(path, os.O_RDONLY | os.O_EXCL))
     except FileNotFoundError:
         return None

@@ -21,7 +21,7 @@ from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import child_text, parse
 
-#: How the name of an image begins that is there for clones only.
+#: Prefix of the name of an image that exists only for clones.
 IMAGE = "drover-image-"
 
 #: Seconds that qemu-img may take to look at an image, and to fill one.
@@ -29,7 +29,7 @@ LOOKING, FILLING = 60, 600
 
 
 def is_empty(conn: Any, pool: Any, image: str) -> bool:
-    """Whether nothing was ever written to an image.
+    """Return True if nothing was ever written to an image.
 
     :param pool: libvirt's handle of the pool.
     :raises LibvirtProblem: that cannot be read.
@@ -50,7 +50,8 @@ def fill(conn: Any, pool: Any, image: str, file: str, file_format: str, held: Se
 
 
 def has_content(conn: Any, pool: Any, image: str, snapshot: str, file: str, file_format: str) -> bool:
-    """Whether a snapshot of an image has the content of an image file; where one of them is longer, it has nothing there.
+    """Return True if a snapshot of an image has the content of an image file; the rest of a longer
+    one must be empty.
 
     :raises LibvirtProblem: that cannot be read.
     """
@@ -89,7 +90,8 @@ def _with_qemu_img(
 ) -> str | None:
     """Run qemu-img with an image as its last operand.
 
-    :param may_differ: whether the program says by its exit status 1 that contents differ, for which None is returned.
+    :param may_differ: True if the program reports by its exit status 1 that contents differ; the
+        function then returns None.
     """
     root = parse(pool.XMLDesc(0))
     words = {"driver": "raw", "file.driver": "rbd", "file.pool": child_text(root, "source/name") or "", "file.image": image}

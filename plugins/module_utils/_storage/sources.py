@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where disks on the network come from, and the secrets that open disks.
+"""The servers of disks on the network, and the secrets that open disks.
 
 Private to the collection.
 """
@@ -27,7 +27,9 @@ _HERE_BY_DEFAULT = ("nbd", "sheepdog")
 
 
 def is_here(server: str) -> bool:
-    """Whether a server, by name or address, is whichever host the name is used on."""
+    """Return True if a server, by name or address, is the host itself on every host that uses the
+    name.
+    """
     name = server.strip("[]").rstrip(".").lower()
     if name in _HERE or name.endswith(".localhost"):
         return True
@@ -82,7 +84,8 @@ def user_of(conn: Any, origin: str, but: str | None) -> str | None:
 
 
 def origin_of(conn: Any, disk: Element) -> str | None:
-    """Where a ``<disk>`` element that QEMU reaches by the network comes from, be it named by its pool; None where it is no such disk.
+    """Return the origin of a ``<disk>`` element that QEMU reaches by the network, also of one that
+    names its pool; None for any other disk.
 
     :raises libvirt.libvirtError: its pool cannot be read.
     """
@@ -130,7 +133,7 @@ def missing_secrets(conn: Any, text: str, where: str) -> list[str]:
 
 
 def has_value(secret: Any) -> bool | None:
-    """Whether a secret has a value; None where libvirt does not tell, as of a private one."""
+    """Return True if a secret has a value; None if libvirt does not say, as for a private one."""
     try:
         secret.value(0)
     except libvirt.libvirtError as exc:

@@ -22,22 +22,22 @@ from .shared_storage import disk_id, pool_id
 
 GIB = 2**30
 
-#: Types of pools in which volumes are made here.
+#: Types of pools in which this collection makes volumes.
 POOLS = ("rbd", *block_volumes.POOLS)
 
-#: A volume without a format of its own; name, size in bytes.
+#: A raw volume; name, size in bytes.
 VOLUME = "<volume><name>{name}</name><capacity unit='bytes'>{size}</capacity><target><format type='raw'/></target></volume>"
 
 
 def is_named_for(name: str, uuid: str) -> bool:
-    """Whether the name of a volume says that it is of an instance."""
+    """Return True if the name of a volume begins with the uuid of the instance."""
     return name.startswith(f"{uuid}-")
 
 
 def check(
     conn: Any, pool: str, name: str, size_gb: int, uuid: str | None, is_unfinished: Callable[[str], bool], is_clone: bool = False
 ) -> bool:
-    """Whether a volume has to be made: True if it is missing, False if the right one is there.
+    """Return True if the volume is missing and has to be made, False if the right one exists.
 
     :param is_unfinished: tells by its key whether a volume that is a block device was left by a build that was killed.
     :param is_clone: such a build has begun to make it as a clone of an image: then it may be smaller, and has the data of that image.
@@ -83,7 +83,7 @@ def check(
 def make(conn: Any, pool: str, name: str, size_gb: int) -> None:
     """Make an empty volume.
 
-    :raises LibvirtProblem: it cannot be made, or somebody else has just made it.
+    :raises LibvirtProblem: it cannot be made, or another process has just made it.
     """
     found = find_pool(conn, pool)
     is_device = parse(found.XMLDesc(0)).get("type") in block_volumes.POOLS
@@ -152,7 +152,7 @@ def with_sources(conn: Any, text: str) -> str:
         source.set("name", f"{child_text(origin, 'name')}/{volume}")
         for server in servers:
             found = {key: value for key, value in server.attrib.items() if key in ("name", "port")}
-            # A pool has an IPv6 address in brackets, and QEMU adds them to that of a disk.
+            # A pool has an IPv6 address in brackets, and QEMU adds them to the address of a disk.
             ET.SubElement(source, "host", {key: value.strip("[]") for key, value in found.items()})
         auth = origin.find("auth")
         secret = auth.find("secret") if auth is not None else None
