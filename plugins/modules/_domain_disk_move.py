@@ -241,7 +241,7 @@ class Change:
         return result
 
     def is_open(self) -> bool | None:
-        """Whether a move is unfinished; None if that cannot be told."""
+        """Return True if a move is unfinished; None if this is not known."""
         try:
             # Another call may work on it.
             domain = self.domain or power.find(self.conn, uuid=self.params["uuid"])

@@ -140,7 +140,9 @@ def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: b
 
 
 def _change(domain: Any, given: dict[str, Any], answer: dict[str, Any], check_mode: bool) -> None:
-    """Change what of a domain differs from what it is to have, and write into the answer what was done."""
+    """Change the settings of a domain that differ from the given ones, and write the changes into
+    the answer.
+    """
     places = metadata.places(domain)
     steps = [*_label_steps(domain, places, given["labels"], answer), *_policy_steps(domain, places, given["policy"], answer)]
     autostart = given["autostart"]
@@ -170,12 +172,12 @@ def _change(domain: Any, given: dict[str, Any], answer: dict[str, Any], check_mo
 
 
 def _label_steps(domain: Any, places: list[int], changes: dict[str, Any], answer: dict[str, Any]) -> list[tuple[int, str, str]]:
-    """Return (place, element, text) wherever the labels differ from those that a domain is to have."""
+    """Return (place, element, text) of each place with labels that differ from the wanted labels."""
     texts = {place: metadata.labels(domain, place) for place in places}
     before = texts[places[0]]
     labels, others = _labels.read(before)
     labels.update({key: value for key, value in changes.items() if value is not None})
-    # What cannot be read stays, unless it is of a key that is given.
+    # An unreadable label stays, unless its key is given.
     others = [each for each in others if each.partition("=")[0] not in changes]
     answer["labels"] = {key: value for key, value in labels.items() if not (key in changes and changes[key] is None)}
     if not changes:

@@ -135,7 +135,7 @@ def main() -> None:
     binding.require_binding(module)
     with module.failures():
         found = [_patiently(uri, given) for uri in given["uris"]]
-    # What one of its libvirts has is there.
+    # A thing counts as present if one of the host's libvirts has it.
     lacking = {name: why for name, why in found[0][1].items() if all(name in each for _domains, each in found)} if found else {}
     module.exit_json(changed=False, domains=[each for domains, _lacking in found for each in domains], lacking=lacking)
 

@@ -164,7 +164,9 @@ from ansible_collections.drover.compute.plugins.module_utils._ownership import o
 
 
 def fail(module: AnsibleModule, problem: Exception, **more: int) -> None:
-    """End the module with the sentence of a problem, and with what a caller does about it."""
+    """End the module with the sentence of a problem, and with its kind, which decides about the
+    caller's next step.
+    """
     kinds = {"other_content": OtherContent, "unread": Unread, "absent": Absent}
     module.fail_json(msg=str(problem), **{name: isinstance(problem, kind) for name, kind in kinds.items()}, **more)
 

@@ -263,7 +263,8 @@ def _checked(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
     }
 
 
-#: Each gets the module, the account and its folder .ssh, and returns what the module does.
+#: Each function gets the module, the account and its folder .ssh, and returns the result of the
+#: module.
 STATES: dict[str, Callable[[AnsibleModule, str, str], dict[str, Any]]] = {
     "key": _key,
     "present": _present,

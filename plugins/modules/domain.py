@@ -437,7 +437,8 @@ class DomainChange:
             except (LibvirtProblem, images.ImageProblem, Stopped, libvirt.libvirtError) as exc:
                 self.left = self._is_left()
                 if self.params["state"] == "absent" and not self.begun and self.left is False and _is_no_domain(exc):
-                    # Somebody has removed it since it was found: an earlier run that Ansible gave up, or a person.
+                    # It was removed after it was found: by an earlier run that Ansible gave up, or
+                    # by a person.
                     return self._run()
                 raise
 
@@ -681,7 +682,7 @@ class DomainChange:
         return self._needs
 
     def _refuse_used(self, path: str) -> None:
-        """Refuse a path that another domain names, even if no file is there."""
+        """Refuse a path that another domain names, even if no file exists there."""
         try:
             sighting = look(path)
             user = self._needs_of_others().user(path, sighting)
@@ -916,7 +917,7 @@ class DomainChange:
     def _images_behind(self, facts: Mapping[str, Any], named: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
         """Return the images that the disks which go are backed by, in the folders of these disks, as after a snapshot.
 
-        :param named: what is named already.
+        :param named: the files that are named already.
         """
         found = {each["path"]: "" for each in named}
         for disk in facts["disks"]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files of a domain that are gone: what that means for it, and what a person can do.
+"""Files of a domain that are gone: the consequence for the domain, and the remedy for a person.
 
 Private to the collection. QEMU keeps a deleted file for as long as the guest runs. A shutdown loses it.
 """
@@ -19,7 +19,8 @@ from .table import NEVER, STARTS
 def binding(domain: Mapping[str, Any], disk: Mapping[str, Any], name: str, is_medium: bool, runs: bool) -> dict[str, Any]:
     """Return the fact of a file that is gone, as reading.as_facts() has it.
 
-    :param name: the words for the file. is_medium: it is what is in a drive. runs: the guest runs, and has it open.
+    :param name: the words for the file. is_medium: it is the medium of a drive. runs: the guest
+        runs, and has it open.
     """
     keep_running = False
     if is_medium:

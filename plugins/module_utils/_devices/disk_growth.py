@@ -30,7 +30,7 @@ _GROWING = ("rbd", "gluster")
 
 
 class Growth(Attachable):
-    """A disk that is to have a size; one that has it already is as it is to be."""
+    """A disk with a wanted size; a disk of that size stays unchanged."""
 
     def __init__(self, given: Mapping[str, Any], module: AnsibleModule, domain: Any, forms: Forms, absent: bool) -> None:
         super().__init__(given, module, domain, forms, absent)

@@ -30,7 +30,9 @@ DEFINES = 7003000
 
 
 class _Device(NamedTuple):
-    """A mediated device that is there, or is only defined: libvirt's handle, and what _devices reads of it."""
+    """A mediated device that exists, or is only defined: libvirt's handle, and the facts that
+    _devices reads.
+    """
 
     handle: Any
     facts: dict[str, Any]
@@ -130,7 +132,7 @@ def remove(conn: Any, uuids: Iterable[str], domain_uuid: str | None = None) -> l
     """Remove mediated devices that the collection made and no other domain names.
 
     :param domain_uuid: the domain that may name them.
-    :returns: those that are left though the collection made them, each with uuid and reason.
+    :returns: the devices that are left though the collection made them, each with uuid and reason.
     """
     ours = [each for each in uuids if mdev_uuids.is_ours(each)]
     if not ours:

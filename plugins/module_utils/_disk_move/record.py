@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is remembered of the move of a disk to another storage: a record in the metadata of its domain.
+"""The record of the move of a disk to another storage, in the metadata of its domain.
 
 Private to the collection. It is written before anything is made. So whatever ends the move in the middle, a later call knows which files
 the move has made, and which job of libvirt is its own. The record is never believed over libvirt.
@@ -25,8 +25,9 @@ ELEMENT = "disk_move"
 #: In place of the key of a volume: no volume is the one.
 NO_KEY = ""
 
-#: What a record has, beside ``made`` and ``old``: the device and the inode of a file; and if one of the two is a volume, ``made_volume`` and
-#: ``old_volume``: its pool, its name, and libvirt's key of it, None where it is not known.
+#: The texts of a record. Other fields are ``made`` and ``old``: the device and the inode of a file;
+#: and if one of the two is a volume, ``made_volume`` and ``old_volume``: its pool, its name, and
+#: libvirt's key of it, None where it is not known.
 _TEXTS = ("host", "target", "source", "destination", "part", "order")
 
 

@@ -4,8 +4,9 @@
 
 """The records of snapshots that a domain carries in its own metadata while it moves.
 
-Private to the collection. libvirt moves no domain of which it has records of snapshots. So a move writes the records into the metadata of the
-domain, and then drops those of libvirt. Wherever the domain is when a run ends, the records are with it.
+Private to the collection. libvirt moves no domain with records of snapshots in libvirt. So a move
+writes the records into the metadata of the domain, and then drops libvirt's records. Wherever the
+domain is when a run ends, the records are with it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,9 @@ PREFIX = "drover"
 
 
 def places(domain: Any) -> list[int]:
-    """The flags of what a domain has metadata in, that which discovery reads first: the running domain, its definition."""
+    """Return the flags of the places with a domain's metadata, the one that discovery reads first:
+    the running domain, its definition.
+    """
     found = [libvirt.VIR_DOMAIN_AFFECT_LIVE] if domain.isActive() else []
     return found + ([libvirt.VIR_DOMAIN_AFFECT_CONFIG] if domain.isPersistent() else [])
 
@@ -65,6 +67,8 @@ def _read(domain: Any, place: int) -> ET.Element:
 
 
 def _has_any(domain: Any, place: int) -> bool:
-    """Whether a domain has drover's element: an error has no code where Python has freed something of libvirt's in between."""
+    """Return True if a domain has drover's element: an error has no code if Python has freed an
+    object of libvirt in between.
+    """
     flags = libvirt.VIR_DOMAIN_XML_INACTIVE if place == libvirt.VIR_DOMAIN_AFFECT_CONFIG else 0
     return parse(domain.XMLDesc(flags)).find(f"metadata/{{{METADATA_NAMESPACE}}}instance") is not None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What ties the CPUs and the memory of a domain to those of its host.
+"""The bindings of the CPUs and the memory of a domain to those of its host.
 
 Private to the collection. Source: https://libvirt.org/formatdomain.html (cputune, numatune, memoryBacking, cpu).
 """
@@ -51,7 +51,7 @@ def parse_numa(root: Element) -> dict[str, Any] | None:
 def pinned_cpus(numa: dict[str, Any] | None) -> set[int]:
     """The host CPUs that a domain has for single vCPUs, and for its emulator if that has one alone.
 
-    :param numa: what parse_numa() returned.
+    :param numa: the result of parse_numa().
     """
     numa = numa or {}
     allowed = [*(numa.get("vcpu_pins") or {}).values(), numa.get("emulator_pins") or []]

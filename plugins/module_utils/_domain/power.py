@@ -117,7 +117,7 @@ def refuse_opposite(domain: Any, event: str) -> None:
 def stop(domain: Any, timeout: float, force: bool, keep: bool = True) -> None:
     """Shut the guest down and wait; after ``timeout`` seconds destroy it if ``force``, else raise.
 
-    :param keep: whether the domain is to be there afterwards: then a transient one is refused.
+    :param keep: True if the domain must exist afterwards: then a transient one is refused.
     """
     if keep:
         refuse_transient(domain)
@@ -162,7 +162,8 @@ def define(conn: Any, text: str) -> Any:
         return conn.defineXMLFlags(_for_schema(text), libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
     except libvirt.libvirtError as exc:
         if binding.code_of(exc) == libvirt.VIR_ERR_INTERNAL_ERROR:
-            # The host may have libvirt without its schema files: define as virsh does by default. What the schema refuses has another code.
+            # The host may have libvirt without its schema files: define as virsh does by default. A
+            # refusal by the schema has another code.
             return conn.defineXML(text)
         raise
 

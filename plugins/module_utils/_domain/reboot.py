@@ -23,8 +23,8 @@ def reboot(conn: Any, domain: Any, timeout: float, hard: bool) -> None:
 
     :param conn: its connection, of a process that runs libvirt's event loop.
     :param timeout: seconds that the guest may take for a soft reboot, or libvirt to start it again.
-    :param hard: cut its power and start it again from its definition, which also takes up what was changed
-        there; also where it hangs, has crashed or is off.
+    :param hard: True to cut its power and start it again from its definition, with the changes made
+        there; this also works if it hangs, has crashed or is off.
     """
     if hard and domain.isPersistent():
         if domain.isActive():
@@ -64,7 +64,7 @@ def reboot(conn: Any, domain: Any, timeout: float, hard: bool) -> None:
 
 
 def _has_begun(domain: Any, seen: threading.Event, timeout: float) -> bool:
-    """Whether the guest was reset, or went off, within so many seconds."""
+    """Return True if the guest was reset, or went off, within so many seconds."""
     deadline = time.monotonic() + timeout
     while not seen.wait(power.POLL):
         if not domain.isActive():

@@ -17,7 +17,8 @@ from .carried_snapshots import carried
 
 
 def texts_of(domain: Any, active: bool | None = None, snapshots: bool | None = None, saved: bool | None = None) -> list[str]:
-    """All the XML that libvirt has of a domain: as it would be started, as it runs, that of its snapshots and of its saved memory.
+    """Return all XML that libvirt has of a domain: of its next start, of the running guest, of its
+    snapshots and of its saved memory.
 
     :param active, snapshots, saved: whether it runs, has snapshots, has saved memory; None to ask libvirt.
     :raises libvirt.libvirtError: it cannot be read.
@@ -25,7 +26,7 @@ def texts_of(domain: Any, active: bool | None = None, snapshots: bool | None = N
     texts = [domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)]
     if domain.isActive() if active is None else active:
         texts.append(domain.XMLDesc(0))
-    # What a move has taken from libvirt's records of snapshots, and not given back yet.
+    # Records of snapshots that a move has taken from libvirt and not given back yet.
     texts += dict.fromkeys(each for text in list(texts) for each, dummy in carried(text))
     for read, wanted in ((_texts_of_snapshots, snapshots), (_texts_of_saved, saved)):
         try:

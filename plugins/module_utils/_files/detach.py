@@ -21,7 +21,8 @@ from typing import Any
 
 
 def spawn(work: Callable[[Callable[[str], None]], object]) -> int:
-    """Run ``work(say)`` in a process of its own session, without terminal, and return at once.
+    """Run ``work(say)`` in a process with a session of its own, without terminal, and return at
+    once.
 
     ``say(word)`` sends one word back, the first time it is called. Returns a descriptor for
     :func:`hear`. Everything that ``work`` needs must have been imported by now: the files of the

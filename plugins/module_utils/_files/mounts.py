@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is mounted where in this process's sight; the kernel says that without any file system being touched.
+"""The mounts that this process sees; the kernel lists them without a touch of any file system.
 
 Private to the collection.
 """
@@ -20,7 +20,9 @@ SWAPS = "/proc/swaps"
 
 
 def all_mounts() -> list[Mount]:
-    """List of (mount point, root, type, source), those that hide others after them."""
+    """Return a list of (mount point, root, type, source); a mount that hides others comes after
+    them.
+    """
     try:
         with open(MOUNTINFO, encoding="utf-8", errors="backslashreplace") as file:
             return parse_mounts(file.read())

@@ -12,7 +12,9 @@ OS_RELEASE = "/etc/os-release"
 
 
 def names() -> set[str]:
-    """Return the names of this system and of those that it is like, such as debian and ubuntu (os-release(5): ID, ID_LIKE)."""
+    """Return the names of this system and of the systems that it is like, such as debian and ubuntu
+    (os-release(5): ID, ID_LIKE).
+    """
     try:
         with open(OS_RELEASE, encoding="utf-8", errors="replace") as file:
             found = re.findall(r"^ID(?:_LIKE)?=(.*)$", file.read(), re.MULTILINE)

@@ -24,7 +24,7 @@ def parse_capabilities(text: str) -> dict[str, Any]:
 
     Returns ``host_uuid``, ``cpu`` (arch, model, vendor, features and topology), ``numa_cells``
     and ``supported_instances``.
-    Raises ValueError when it is not XML, or not that of capabilities.
+    Raises ValueError if it is no XML, or no capabilities XML.
     """
     root = parse(text)
     host = root.find("host")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which CPU a guest needs, and whether a hypervisor can run it.
+"""The CPU that a guest needs, and the check that a hypervisor can run it.
 
 Private to the collection.
 """

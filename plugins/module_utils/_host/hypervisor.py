@@ -110,9 +110,11 @@ def _online(conn: Any, active: int) -> list[int]:
 
 
 def _all_features(conn: Any, text: str) -> list[str]:
-    """The features of the host's CPU with those that its model implies, or [] if not to be had.
+    """Return the features of the host's CPU with the features that its model implies, or [] if
+    libvirt does not list them.
 
-    The capabilities list only what the host has beyond its model; Nova expands it the same way.
+    The capabilities list only the features that the model does not imply; Nova expands them the
+    same way.
     """
     element = cpu_element(text)
     if element is None:

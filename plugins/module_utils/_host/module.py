@@ -50,10 +50,10 @@ class HostModule(AnsibleModule):
     def hypervisor(self, result: Callable[[], Mapping[str, Any]] = dict, local: bool = False) -> Iterator[Limited]:
         """Give the connection to the libvirt of the option ``uri``, and end the module with one sentence if anything fails.
 
-        What failed before the connection was open has ``begun: false``.
+        A failure before the connection is open has ``begun: false``.
 
         :param result: returns what else the failed module returns.
-        :param local: libvirt has to be that of this machine.
+        :param local: True if the libvirt must be this machine's.
         """
         uri = self.params["uri"]
         if local and not binding.is_local(uri):

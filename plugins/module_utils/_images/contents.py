@@ -75,6 +75,6 @@ def left_out(info: Mapping[str, Any], way: str, encrypted: bool = False) -> list
 def snapshots(info: Mapping[str, Any]) -> list[str]:
     """Return the names of the snapshots inside an image.
 
-    :param info: what read() returns.
+    :param info: the result of read().
     """
     return [str(each.get("name") or each.get("id")) for each in info.get("snapshots") or ()]

@@ -36,7 +36,9 @@ def digits_of(path: str) -> str | None:
 
 
 def stamp(found: os.stat_result) -> dict[str, int]:
-    """What tells that a file of the cache is the one that was made, and as it was: libvirt changes its owner, and nothing else."""
+    """Return the facts that identify a file of the cache as made and unchanged: libvirt changes its
+    owner, and nothing else.
+    """
     return {"inode": found.st_ino, "size": found.st_size, "modified": found.st_mtime_ns}
 
 

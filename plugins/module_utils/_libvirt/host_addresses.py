@@ -16,7 +16,9 @@ IPV4, IPV6 = "/proc/net/fib_trie", "/proc/net/if_inet6"
 
 
 def read(ipv4: str = IPV4, ipv6: str = IPV6) -> list[str]:
-    """The unicast addresses of this host, sorted, without those that mean it alone or one link alone."""
+    """Return the unicast addresses of this host, sorted, without loopback, link-local and
+    unspecified addresses.
+    """
     found: set[ipaddress.IPv4Address | ipaddress.IPv6Address] = {*_of_fib_trie(_text(ipv4)), *_of_if_inet6(_text(ipv6))}
     return sorted(str(each) for each in found if not (each.is_loopback or each.is_link_local or each.is_multicast or each.is_unspecified))
 

@@ -41,7 +41,7 @@ _UNITS = {
     "eib": 2**60,
 }
 
-#: What XML 1.0 does not allow, literally or as a character reference.
+#: Characters that XML 1.0 does not allow, literally or as a character reference.
 _FORBIDDEN = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\ufffe\uffff]")
 _FORBIDDEN_REFERENCE = re.compile(r"&#(?:0*(?:[0-8]|1[124-9]|2[0-9]|3[01])|x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F]));")
 
@@ -103,7 +103,7 @@ def keep_prefixes(text: str) -> None:
             if prefix and not re.fullmatch(r"ns\d+", prefix):
                 ET.register_namespace(prefix, uri)
     except ET.ParseError:
-        # What parse() forgave; then the prefixes are made up, which libvirt does not mind.
+        # parse() accepts such text; then the prefixes are made up, which libvirt does not mind.
         return
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether this host finds the address to which another host receives migrations.
+"""The check that this host finds the address to which another host receives migrations.
 
 Private to the collection. No port of migrations is connected to: such a connection would break a migration that waits there. Any answer of
 the port of SSH, a refusal too, proves that packets go to the address and come back.
@@ -21,7 +21,9 @@ ANSWER = 3
 
 
 def look(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return, for each name or address, ``addresses`` (what it resolves to here) and ``silent`` (those that gave no answer)."""
+    """Return, for each name or address, ``addresses`` (its addresses here) and ``silent`` (the
+    addresses without an answer).
+    """
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         return dict(zip(names, pool.map(_look, names)))
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How a move is carried out: the options, which of them contradict each other, and how policies add up.
+"""The options of a move, the contradictions between them, and the merge of policies.
 
 Private to the collection. Pure, and used on both sides: by the action plugin, so that nonsense is refused
 before anything is written, and by the module on the hypervisor.
@@ -44,7 +44,9 @@ def merged(*layers: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def contradictions(options: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the options, or with two of them together: a list of sentences without a full stop; empty when all is well."""
+    """Return the faults of the options, alone or two together: a list of sentences without a full
+    stop; empty if there is no fault.
+    """
     reasons = [
         f"{name} is {options[name]}: give {least} or more, or leave it out"
         for name, least in LEAST.items()

@@ -4,8 +4,9 @@
 
 """The way to the libvirt of a destination, and the proof that it is the one that is meant.
 
-Private to the collection. The source reaches it by a name or an address of its own, which may lead to another machine. What that machine shows
-proves nothing, so it counts as not reached.
+Private to the collection. The source reaches the destination by a name or address that may lead to
+another machine. The libvirt of another machine proves nothing, so the destination counts as not
+reached.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from . import shared_ssh
 def open_connection(move: Mapping[str, Any], folder: str | None) -> Any:
     """Connect to the libvirt of the destination of a move.
 
-    :param folder: of the records of moves, for a login that moves share; None for one of its own.
+    :param folder: the folder of the records of moves, for a login that moves share; None for a
+        separate login.
     :raises LibvirtProblem: it cannot be reached, or it is another machine's.
     """
     uri = move["destination_uri"]

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What controllers order: one call works on a domain at a time, and what was withdrawn no longer begins.
+"""The orders of controllers: one call works on a domain at a time, and a withdrawn order does not
+begin.
 
 Private to the collection. A call whose controller has given up may still be on its way, or at work. To learn its
 result, a call waits for the domain's lock and withdraws the order under it: from then on libvirt shows the result.
@@ -37,7 +38,7 @@ class Busy(LibvirtProblem):
 def alone(records: Records, uuid: str, name: str, patience: float, order: str | None = None) -> Iterator[None]:
     """Be the only call that works on a domain, for as long as the ``with`` block lasts.
 
-    :param name: what to call the domain in a sentence.
+    :param name: the name of the domain in a sentence.
     :param patience: seconds to wait for another call.
     :raises Busy: another call still works on it.
     :raises Withdrawn: the order no longer counts.
@@ -62,7 +63,7 @@ def refuse_withdrawn(records: Records, uuid: str, name: str, order: str | None) 
 
 
 def may_begin(records: Records, uuid: str, order: str | None) -> bool:
-    """Whether an order still counts; one of which that is not known begins nothing."""
+    """Return True if an order still counts; if this is not known, nothing may begin."""
     try:
         return order not in read_withdrawn(records, uuid)
     except LibvirtProblem:

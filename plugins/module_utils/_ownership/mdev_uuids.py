@@ -32,7 +32,7 @@ def made_for(instance: str, parent: str, kind: str, number: int) -> str:
 
 
 def is_ours(given: str) -> bool:
-    """Whether made_for() made a uuid. One that it did not make passes once in 2 to the power of 48."""
+    """Return True if made_for() made a uuid. A foreign uuid passes once in 2 to the power of 48."""
     try:
         found = uuid.UUID(given)
     except ValueError:

@@ -4,8 +4,8 @@
 
 """Takes the records of snapshots from libvirt into the metadata of their domain, and back.
 
-Private to the collection. Each of the two may be cut off and is gone on with by giving libvirt the records back: at each moment a record is in
-the metadata or in libvirt.
+Private to the collection. Each of the two may be cut off. The next run continues it by giving
+libvirt the records back: at each moment a record is in the metadata or in libvirt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .snapshots import Snapshot
 
 
 def take_along(domain: Any) -> None:
-    """Write the records into the metadata of the domain, and drop those of libvirt.
+    """Write the records into the metadata of the domain, and drop libvirt's records.
 
     :raises libvirt.libvirtError: libvirt refuses; no record is lost.
     """
@@ -58,7 +58,9 @@ def give_back(domain: Any) -> bool:
 
 
 def document(snapshots: Iterable[Snapshot]) -> str:
-    """What a domain carries of its snapshots, without the passwords of consoles, as metadata is for all to read."""
+    """Return the text of the snapshots that a domain carries, without the passwords of consoles, as
+    everyone can read metadata.
+    """
     return carried_snapshots.document((without_passwords(each.text), each.current) for each in snapshots)
 
 

@@ -24,7 +24,8 @@ from typing import Any
 from .._files import programs
 from .._libvirt.binding import host_name
 
-#: Seconds for which an address is shut out: until somebody lets it in again. Ceph's default is an hour.
+#: Seconds for which an address is shut out: so long that only a command lets it in again. Ceph's
+#: default is an hour.
 EXPIRY = 10 * 365 * 86400
 
 #: An entry that ends within so many seconds is none.
@@ -51,7 +52,7 @@ class Cluster:
         self._arguments = list(arguments)
 
     def cut(self, addresses: Iterable[str], foresee: bool = False) -> list[str]:
-        """Shut addresses out; those that were not.
+        """Shut addresses out; return the addresses that were not shut out before.
 
         :param foresee: change nothing.
         :raises CephProblem: a command failed.
@@ -63,7 +64,7 @@ class Cluster:
         return new
 
     def lift(self, addresses: Iterable[str], foresee: bool = False) -> list[str]:
-        """Let addresses in again; those that were shut out.
+        """Let addresses in again; return the addresses that were shut out.
 
         :param foresee: change nothing.
         :raises CephProblem: a command failed.

@@ -5,7 +5,7 @@
 """The names by which another host can find a file: its path, its place on the network, its number in its file system.
 
 Private to the collection. A path says little: two hosts have other files at one path, and one file may have two paths (hard links, bind mounts).
-A copy that shares blocks (reflink) is another file with a number of its own.
+A copy that shares blocks (reflink) is another file with another number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from .shared_storage import real_path_id
 def file_system(real_path: str, mounts: Sequence[Mount]) -> str | None:
     """Return a text for the file system that a path is on, the same on each host that sees it; None where it is not known.
 
-    That of the network is known by its server, any other by the number that the kernel makes of its uuid.
+    A file system of the network is known by its server, any other by the number that the kernel
+    makes of its uuid.
     """
     share = real_path_id(real_path, mounts)
     if share is not None:
@@ -38,7 +39,7 @@ def file_system(real_path: str, mounts: Sequence[Mount]) -> str | None:
 def inode(real_path: str, mounts: Sequence[Mount]) -> str | None:
     """Return a text for a file or folder, the same for all its names on all hosts; None where it is not known.
 
-    A block device has none: each host makes nodes of its own for it.
+    A block device has none: each host makes its own nodes for it.
     """
     system = file_system(real_path, mounts)
     try:

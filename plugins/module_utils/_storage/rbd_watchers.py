@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether somebody, on whichever host, has an image of Ceph open for writing.
+"""The check that a client on any host has an image of Ceph open for writing.
 
 Private to the collection. Source: Ceph's "rbd status". A client that opens an image for writing watches it; Ceph forgets the watch of a client that died
 after 30 seconds. An exclusive lock is no sign: a client that wants to write gets it from one that lives.
@@ -30,7 +30,7 @@ PATIENCE = 20
 
 
 def watched(conn: Any, images: Sequence[str]) -> list[str]:
-    """Those of the images that somebody is seen to have open for writing; the others may be open too.
+    """Return the images that a client certainly has open for writing; the others may be open too.
 
     The key comes from a storage pool of this host. Without such a pool, or without the command ``rbd``, nothing is seen.
 
