@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The orders of controllers: one call works on a domain at a time, and a withdrawn order does not
-begin.
+"""The orders of controllers: one call at a time works on a domain, and a withdrawn order does not begin.
 
-Private to the collection. A call whose controller has given up may still be on its way, or at work. To learn its
-result, a call waits for the domain's lock and withdraws the order under it: from then on libvirt shows the result.
+Private to the collection. After a controller has given up, its call may still be on its way or at work. To learn the
+result, a later call waits for the lock of the domain and withdraws the order under the lock. After that libvirt shows the
+final result.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from collections.abc import Iterable, Iterator
 from .._libvirt.binding import LibvirtProblem, host_name
 from .records import Records
 
-#: So many withdrawn orders are remembered of one domain; a call is on its way for minutes at most.
+#: The number of withdrawn orders in the list of one domain. A call is on its way for minutes at most.
 REMEMBERED = 200
 
-#: Seconds to wait for another call at least: one that only looks is soon over, and timeout=0 is about the guest.
+#: The least seconds to wait for another call. A call that only reads ends soon, and timeout=0 is about the guest.
 LEAST_PATIENCE = 3
 
 
 class Withdrawn(LibvirtProblem):
-    """The order was withdrawn before it began."""
+    """The error for an order that was withdrawn before its begin."""
 
 
 class Busy(LibvirtProblem):
-    """Another call works on the domain."""
+    """The error for a domain that another call works on."""
 
 
 @contextlib.contextmanager
 def alone(records: Records, uuid: str, name: str, patience: float, order: str | None = None) -> Iterator[None]:
-    """Be the only call that works on a domain, for as long as the ``with`` block lasts.
+    """Hold the lock of a domain during the ``with`` block, so that no other call works on the domain.
 
-    :param name: the name of the domain in a sentence.
+    :param name: name of the domain for messages.
     :param patience: seconds to wait for another call.
-    :raises Busy: another call still works on it.
-    :raises Withdrawn: the order no longer counts.
+    :raises Busy: another call still works on the domain.
+    :raises Withdrawn: the order was withdrawn.
     """
     lock = records.lock(uuid, patience)
     if lock is None:
@@ -57,13 +57,17 @@ def alone(records: Records, uuid: str, name: str, patience: float, order: str | 
 
 
 def refuse_withdrawn(records: Records, uuid: str, name: str, order: str | None) -> None:
-    """See that an order still counts; the caller has the lock of the domain."""
+    """Refuse a withdrawn order. The caller has the lock of the domain.
+
+    :raises Withdrawn: the order was withdrawn.
+    :raises LibvirtProblem: the list of withdrawn orders cannot be read.
+    """
     if order is not None and order in read_withdrawn(records, uuid):
         raise Withdrawn(f"what was to be done with {name} on {host_name()} was withdrawn by a later run")
 
 
 def may_begin(records: Records, uuid: str, order: str | None) -> bool:
-    """Return True if an order still counts; if this is not known, nothing may begin."""
+    """Return True if an order may begin. Return False if it was withdrawn, or if the list cannot be read."""
     try:
         return order not in read_withdrawn(records, uuid)
     except LibvirtProblem:
@@ -71,7 +75,7 @@ def may_begin(records: Records, uuid: str, order: str | None) -> bool:
 
 
 def withdraw(records: Records, uuid: str, orders: Iterable[str]) -> None:
-    """Let orders no longer begin; the caller has the lock of the domain."""
+    """Withdraw orders, so that they do not begin. The caller has the lock of the domain."""
     known = read_withdrawn(records, uuid)
     new = [order for order in orders if order not in known]
     if not new:
@@ -87,9 +91,9 @@ def withdraw(records: Records, uuid: str, orders: Iterable[str]) -> None:
 
 
 def read_withdrawn(records: Records, uuid: str) -> list[str]:
-    """The orders of a domain that no longer begin, the oldest first.
+    """Return the withdrawn orders of a domain, the oldest first.
 
-    :raises LibvirtProblem: they cannot be read, so it is not known whether an order may begin.
+    :raises LibvirtProblem: the list cannot be read, so no order may begin.
     """
     path = _path(records, uuid)
     try:

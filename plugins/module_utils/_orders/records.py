@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The record of a move on the source hypervisor: one JSON file and one lock per instance.
+"""The records of moves on the source hypervisor: one JSON file and one lock per instance.
 
-Private to the collection. The file tells a later call what a worker that died was about to do; it is
-never believed over libvirt. Work that was under way before the start of the host is not under way
-now.
+Private to the collection. The file records the next step of a worker, for a later call after the worker died. If the file
+and libvirt disagree, libvirt is right. A record from before the last start of the host is no running move.
 """
 
 from __future__ import annotations
@@ -27,19 +26,20 @@ VERSION = 2
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
-#: Statuses that a move does not leave by itself.
+#: The final statuses of a move.
 ENDED = ("completed", "failed", "cancelled", "conflict", "lost")
 
-#: Statuses after which nothing is left to find out.
+#: The final statuses of a move with a known result.
 SETTLED = ("completed", "failed", "cancelled")
 
-#: The phases of a move that has not begun; one that has failed in such a phase never began.
+#: The phases before a move begins. A move that failed in such a phase never began.
 BEFORE = ("checking", "waiting")
 
 
 def default_folder() -> str:
-    """Return the folder for records: root's is on the host itself; another user's is in the user's
-    home, which several hosts may share.
+    """Return the folder of the records: a folder of the host for root, a folder in the home of the user for other users.
+
+    Hosts may share a home, so its path has the name of the host.
     """
     if os.geteuid() == 0:
         return "/var/lib/drover/migrations"
@@ -49,24 +49,21 @@ def default_folder() -> str:
 
 @functools.cache
 def boot_id() -> str:
-    """Return the identifier of this start of the host."""
+    """Return the identifier of this boot of the host."""
     with open(BOOT_ID, encoding="ascii") as file:
         return file.read().strip()
 
 
 def uptime() -> float:
-    """Return the seconds since the start of this host: all its processes see the same clock, and it
-    cannot be set.
-    """
+    """Return the seconds since the boot of this host. All processes see the same clock, and no program can set it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Records:
     """The records of moves, and a lock for each instance.
 
-    A lock is a name that a socket is bound to, in Linux's abstract namespace: it is the same for all users, needs no file
-    and is free when its process has ended, however it ended. A folder of one's own has locks of its
-    own.
+    A lock is a socket bound to a name in Linux's abstract namespace. The lock is the same for all users, needs no file and
+    is free after any end of its process. Records with a folder from the caller have separate locks.
     """
 
     def __init__(self, folder: str | None = None) -> None:
@@ -74,14 +71,17 @@ class Records:
         self._locks = hashlib.sha256(os.path.realpath(folder).encode()).hexdigest()[:16] if folder else "host"
 
     def prepare(self) -> None:
-        """Make the folder, readable by its owner only. Raises OSError."""
+        """Make the folder, readable only by its owner.
+
+        :raises OSError: the folder cannot be made.
+        """
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
 
     def _path(self, uuid: str, ending: str) -> str:
         return os.path.join(self.folder, f"{uuid}.{ending}")
 
     def read(self, uuid: str) -> dict[str, Any] | None:
-        """The record of an instance as a dictionary, or None if there is none of this boot that can be read."""
+        """Return the record of an instance as a dictionary; None without a readable record of this boot."""
         record = self._read(uuid)
         return record if record is not None and record.get("boot") == boot_id() else None
 
@@ -94,11 +94,10 @@ class Records:
         return record if isinstance(record, dict) and record.get("version") == VERSION else None
 
     def files_left(self, move: Mapping[str, Any], source_uri: str) -> list[dict[str, Any]]:
-        """Return the files that moves on this way have made at the destination and may have left
-        there, as entries of files.
+        """Return the files that moves from this source to this destination may have left there: entries of files.
 
-        A host that lost its power in the middle of a move knows it by this when it is back. Files
-        that a completed move has made belong to the instance, and are no leftovers.
+        A host that lost its power during a move finds the leftovers this way after its start. The files of a completed move
+        are the instance's own, and no leftovers.
         """
         record = self._read(move["uuid"])
         if record is None or not same_move(record, move, source_uri) or record["status"] == "completed":
@@ -106,7 +105,7 @@ class Records:
         return [entry for entry in record["files"] + record["earlier"] if entry["made"] != "no"]
 
     def write(self, record: dict[str, Any]) -> None:
-        """Write the record whole or not at all: a reader never sees half of it."""
+        """Write the record in one atomic step. A reader never sees a part of it."""
         self.prepare()
         path = self._path(record["uuid"], "json")
         part = f"{path}.{os.getpid()}.part"
@@ -117,10 +116,9 @@ class Records:
         os.replace(part, path)
 
     def lock(self, uuid: str, patience: float = 0.0) -> int | None:
-        """Take the instance's lock; return a descriptor to keep open, or None if another process
-        has the lock.
+        """Take the lock of an instance. Return a descriptor to keep open; None if another process has the lock.
 
-        ``patience`` is how many seconds to try.
+        :param patience: seconds to try.
         """
         deadline = time.monotonic() + patience
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
@@ -143,7 +141,7 @@ class Records:
             except ConnectionRefusedError:
                 return False
             except OSError:
-                # The lock has a process that accepts no connection from this one.
+                # A process has the lock and refuses the connection.
                 return True
         return True
 
@@ -151,7 +149,7 @@ class Records:
         return f"\0drover.compute/{self._locks}/{uuid}"
 
     def ask_abort(self, uuid: str, migration: str | None) -> None:
-        """Leave the request to abort the move for its worker."""
+        """Write the file that tells the worker to abort the move."""
         self.prepare()
         part = f"{self._path(uuid, 'abort')}.{os.getpid()}.part"
         with open(part, "w", encoding="utf-8") as handle:
@@ -159,9 +157,7 @@ class Records:
         os.replace(part, self._path(uuid, "abort"))
 
     def abort_asked(self, uuid: str, migration: str | None) -> bool:
-        """Return True if there is a request to abort this migration; a request for an earlier
-        migration does not count.
-        """
+        """Return True if ask_abort() was called for this migration. A call for an earlier migration does not count."""
         try:
             with open(self._path(uuid, "abort"), encoding="utf-8") as handle:
                 return handle.read() == (migration or "")
@@ -169,7 +165,7 @@ class Records:
             return False
 
     def forget_abort(self, uuid: str) -> None:
-        """Remove a request to abort that was carried out, or came too late."""
+        """Remove the file of ask_abort() after the abort, or after the end of the move."""
         try:
             drop_state(self._path(uuid, "abort"))
         except OSError:
@@ -177,7 +173,7 @@ class Records:
 
 
 def new_record(move: Mapping[str, Any], source_uri: str) -> dict[str, Any]:
-    """The record of a move that begins now."""
+    """Return the record of a move that begins now."""
     return {
         "version": VERSION,
         "boot": boot_id(),
@@ -189,31 +185,30 @@ def new_record(move: Mapping[str, Any], source_uri: str) -> dict[str, Any]:
         "phase": "checking",
         "pid": os.getpid(),
         "started_at": time.time(),
-        # The same on the clock of uptime(), as is the end of its time.
+        # The start on the clock of uptime(); "ends" uses the same clock.
         "since": uptime(),
         "finished_at": None,
         "message": "",
         "storage": None,
         "files": [],
-        # Faults of the files at the source, which exist for every destination.
+        # Problems of the files at the source, independent of the destination.
         "at_source": [],
         "probes": [],
         "temporary": None,
         "earlier": [],
         "took_over": False,
-        # The files at the source and at the destination that stay (``leftovers``: paths; ``kept``:
-        # these and others with the reasons), and the removed files.
+        # The files at the source and at the destination: the paths that stay, all that stay with reasons, the removed paths.
         "leftovers": [],
         "kept": [],
         "removed": [],
         "was": None,
         "autostart": None,
-        # The end of its time limit, the limit itself, and the action at its end.
+        # The end of the time limit, the whole limit, and the action at the end of the limit.
         "ends": None,
         "limit": None,
         "escalated": None,
         "shut_down": False,
-        # The copied amounts, {memory_mib, disk_mib}, if the time of the move is spent on copying.
+        # The amounts to copy, {memory_mib, disk_mib}, if the time limit depends on them.
         "copies": None,
         "percent": 0,
         "total_mib": None,
@@ -224,5 +219,5 @@ def new_record(move: Mapping[str, Any], source_uri: str) -> dict[str, Any]:
 
 
 def same_move(record: Mapping[str, Any] | None, move: Mapping[str, Any], source_uri: str) -> bool:
-    """Return True if a record is of this way, from the same source to the same destination."""
+    """Return True if a record has the same source and the same destination as a move."""
     return record is not None and record["source_uri"] == source_uri and record["move"]["destination_uri"] == move["destination_uri"]

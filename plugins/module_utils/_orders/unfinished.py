@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The volumes that a build has begun to make for an instance that is not defined yet: one JSON file beside the records of moves.
+"""The volumes of a build before the domain is defined: one JSON file per instance beside the records of moves.
 
-Private to the collection. A new block device may have old data, and a clone has the data of its image: the content of neither shows that no guest
-has used it. So the file names each volume before it is made. A volume that it names was never a disk of a guest.
+Private to the collection. A new block device may have old data, and a clone has the data of its image. So the content
+cannot prove that no guest has used the volume. Therefore a build writes the name of each volume into the file before it
+makes the volume. A volume in the file was never a disk of a guest.
 
-The file is removed after the domain is defined. If the order of the build is withdrawn first, the
-volumes are removed too, as the instance may be built on another host then.
+The file is removed after the domain is defined. If the order of the build is withdrawn first, the volumes are removed too:
+the instance may then be built on another host.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from .._ownership.ownership import Candidate, Ownership, drop_state
 from .._storage import block_volumes
 from .records import Records
 
-#: The order of the build, beside the names of volumes, which have a slash.
+#: The key of the order of the build. Names of volumes have a slash, so no name is equal to this key.
 _ORDER = "order"
 
-#: In place of the key of a volume: it is a clone of an image.
+#: The mark of a clone of an image, in place of the key of a volume.
 CLONE = "clone"
 
 
 class Unfinished:
     """The file of one instance. The caller has the lock of the instance.
 
-    :param order: of the build that makes volumes now.
+    :param order: the order of the build that makes volumes now.
     """
 
     def __init__(self, records: Records, uuid: str, order: str | None = None) -> None:
@@ -40,13 +41,13 @@ class Unfinished:
         self._path = os.path.join(records.folder, f"{uuid}.volumes")
 
     def has(self, place: tuple[str, str], key: str | None) -> bool:
-        """Return True if a build, and nothing else, has made this volume.
+        """Return True if a build has made this volume, and no other program.
 
         :param place: pool and volume.
-        :param key: libvirt's key of the present volume.
+        :param key: libvirt's key of the existing volume.
         """
         found = self._read()
-        # Without a key the build was killed while it made the volume.
+        # If the file has no key, the build was killed while it made the volume.
         return _name(place) in found and found[_name(place)] in (None, key)
 
     def is_clone(self, place: tuple[str, str]) -> bool:
@@ -54,26 +55,27 @@ class Unfinished:
         return self._read().get(_name(place)) == CLONE
 
     def begin(self, place: tuple[str, str], clone: bool = False) -> None:
-        """A volume, which is not there, is made now.
+        """Record that the build makes a new volume now.
 
-        :param clone: of an image. It is never filled by us, so nothing is lost where it is another one by now.
+        :param clone: True for a clone of an image. drover never fills a clone, so no data is lost if another program has
+            made a volume with this name in the meantime.
         """
         self._write({**self._read(), _name(place): CLONE if clone else None, _ORDER: self._order})
 
     def made(self, place: tuple[str, str], key: str | None) -> None:
-        """It was made."""
+        """Record the key of a volume that the build has made."""
         self._write({**self._read(), _name(place): key})
 
     def define(self) -> None:
-        """The domain is defined now. From there on the volumes may be disks of a guest, wherever that goes."""
+        """Record that the domain is defined now. From now on the volumes may be disks of a guest, on any host."""
         found = self._read()
         if found.pop(_ORDER, None) is not None:
             self._write(found)
 
     def drop(self, conn: Any, withdrawn: Collection[str]) -> list[dict[str, Any]]:
-        """Remove the volumes of a build whose order was withdrawn, and whose domain was not defined.
+        """Remove the volumes of a build if its order was withdrawn before the domain was defined.
 
-        :returns: the volumes that stay, as dicts path and reason.
+        :returns: the volumes that stay, dicts path and reason.
         """
         found = self._read()
         if found.pop(_ORDER, None) not in withdrawn:
@@ -99,7 +101,7 @@ class Unfinished:
         return kept
 
     def end(self) -> None:
-        """The domain is defined, or its volumes were removed."""
+        """Remove the file after the domain is defined, or after its volumes are removed."""
         try:
             drop_state(self._path)
         except FileNotFoundError:

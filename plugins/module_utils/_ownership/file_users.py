@@ -4,8 +4,8 @@
 
 """The users on this host of a file that another host is about to remove.
 
-Private to the collection. _needs reads the needs of this host, as for its own removals: domains as
-they run and as they start next, snapshots, and all images behind an image.
+Private to the collection. Module needs reads the needs of this host, the same as for removals on this host: the running
+and the next definition of each domain, snapshots, and all backing files of images.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ class FileUsers:
     """The users of files on this host.
 
     :param conn: libvirt of this host.
-    :param but: the uuid of an instance whose own needs do not count; None to count all.
-    :param seen: the numbers of folders that the host with the files looks into itself, as _file_names has them.
+    :param but: the uuid of the instance to leave out; None to count all domains.
+    :param seen: folders that the host with the files reads itself, as texts from inode() in _storage.file_names.
     """
 
     def __init__(self, conn: Any, but: str | None, mounts: Sequence[Mount], seen: Iterable[str] = ()) -> None:
-        # The store has the images behind a missing disk, as its host has shown them; one broken
-        # guest must not keep the files of a fleet.
+        # The store knows the backing files of a missing disk from its host. One broken guest must not keep the files of a
+        # whole fleet.
         self._needs, self._mounts, self._seen = Needs(conn, but, missing=False), mounts, set(seen)
         self._shares = [mount for mount in network_mounts(mounts) if mount["shared_id"]]
         self._systems = {device: file_names.file_system(path, mounts) for device, path in self._needs.devices.items()}
         self._looked_around = False
 
     def reason(self, file: Mapping[str, Any]) -> str | None:
-        """Say who needs a file, or may need it; None where this host does not.
+        """Return the certain or possible user of a file, in words; None if this host does not need the file.
 
-        :param file: name; paths that it may have here; shared_id, inode and device, as _file_names has them on its own host; volume, its name where it is
-            a volume that QEMU reaches by the network; written, where only a domain counts that may write to the file.
+        :param file: a dict: name; paths, its possible paths on this host; shared_id, inode and device, from
+            _storage.file_names on the host of the file; volume, the name of a volume that QEMU reaches by the network;
+            written, True to count only a domain that may write to the file.
         """
         if file.get("written"):
             return self._writer(file)
@@ -60,7 +61,8 @@ class FileUsers:
                 doubt = f"{path} cannot be looked at ({backing.reason_of(exc)})"
                 continue
             if here is not None and file.get("inode") is not None and _number(here) != _number(file["inode"]):
-                # Another file. The number of the file system does not decide: a shared one may have another number on each host.
+                # This is another file. The number of the file system does not decide, because a shared file system may have a
+                # different number on each host.
                 continue
             device = file.get("device") and block_devices.identity(found.real)
             if device and device != file["device"]:
@@ -103,21 +105,19 @@ class FileUsers:
 
     @functools.cached_property
     def _devices(self) -> dict[str, Need]:
-        """The needs of block devices by what tells these on all hosts, read once for all files."""
+        """The needs of block devices by their identity on all hosts, read once for all files."""
         known = [(block_devices.identity(path), need) for path, need in self._needs.block_devices.items()]
         return {device: need for device, need in reversed(known) if device is not None}
 
     def _inodes(self, inode: str | None) -> list[tuple[int, int]]:
-        """Return where a file of a text may be on this host: pairs of device and number."""
+        """Return the possible inodes on this host for the inode text of a file: pairs of device and number."""
         if inode is None:
             return []
         system, _slash, number = inode.rpartition("/")
         return [(device, int(number)) for device, known in self._systems.items() if known == system]
 
     def _paths(self, file: Mapping[str, Any]) -> list[str]:
-        """Return the paths that a file may have here: the given ones, and the ones by way of the
-        network.
-        """
+        """Return the possible paths of a file on this host: the given paths, and paths through network mounts."""
         found, share = list(file.get("paths") or ()), file.get("shared_id")
         for mount in self._shares:
             above = mount["shared_id"].rstrip("/")
@@ -126,7 +126,7 @@ class FileUsers:
         return list(dict.fromkeys(found))
 
     def _look_around(self) -> None:
-        """Take up the images that lie where the host with the files does not look: on file systems of this host alone."""
+        """Read the images on the local file systems of this host, because the host with the files cannot read these."""
         if not self._looked_around:
             self._looked_around = True
             self._needs.look_into(self._own(self._needs.near()))

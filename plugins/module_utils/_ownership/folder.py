@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files in a folder of another hypervisor, reached through its libvirt only.
+"""Files in a folder of another hypervisor, with access only through libvirt.
 
-Private to the collection. libvirt reaches files through storage pools. The pool that has the folder
-is used if there is one; otherwise one is made for the moment.
+Private to the collection. libvirt accesses files through storage pools. This module uses the existing pool of the folder,
+or makes a temporary pool.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import child_text, parse
 from .ownership import delete_volume
 
-#: Pools with this prefix are ours and temporary; a call that finds one removes it after use.
+#: The prefix of temporary pools of this collection. A call that finds such a pool removes it after use.
 PREFIX = "drover-tmp-"
 
-#: Times to begin again when a pool goes away or is busy meanwhile, with a pause between (seconds).
+#: The number of attempts if a pool disappears or is busy, and the pause between two attempts (seconds).
 ATTEMPTS = 30
 PAUSE = 0.5
 
-#: Bytes of a piece that is read from a file; a message of libvirt has at most this size.
+#: The bytes of one piece of a file. libvirt sends at most so much in one message.
 PIECE = 256 << 10
 
 
@@ -45,8 +45,10 @@ def _pool_xml(name: str, path: str) -> str:
 def folder_is_seen(conn: Any, path: str) -> bool:
     """Return True if the hypervisor behind ``conn`` has a folder of that path.
 
-    Asked by starting a transient pool on it, which libvirt refuses when the folder is missing. No
-    other pool is touched or refreshed. Raises :class:`LibvirtProblem` when it cannot be found out.
+    The function starts a transient pool on the folder; libvirt refuses this if the folder is missing. The function touches
+    and refreshes no other pool.
+
+    :raises LibvirtProblem: libvirt cannot look into the folder above.
     """
     name = PREFIX + hashlib.sha256(path.encode()).hexdigest()[:16]
     try:
@@ -67,14 +69,14 @@ def _is_missing(error: Any) -> bool:
 
 
 class Folder:
-    """A folder of the hypervisor behind ``conn``; every method raises :class:`LibvirtProblem`."""
+    """A folder of the hypervisor behind ``conn``. Every method raises :class:`LibvirtProblem`."""
 
     def __init__(self, conn: Any, path: str) -> None:
         self.conn = conn
         self.path = os.path.normpath(path)
 
     def stat(self, name: str) -> dict[str, Any] | None:
-        """``{capacity, physical, allocation, format, modified}`` of a file in bytes and seconds, or None if it is not there."""
+        """Return ``{capacity, physical, allocation, format, modified}`` of a file, in bytes and seconds; None without the file."""
 
         def look(pool: Any) -> dict[str, Any] | None:
             volume = _volume(pool, name)
@@ -83,7 +85,7 @@ class Folder:
         return self._within(look, missing=None)
 
     def room(self) -> tuple[int, int] | None:
-        """Bytes that are free in the file system of the folder, and that it has; None where the folder does not exist yet."""
+        """Return the free bytes and all bytes of the file system of the folder; None if the folder does not exist yet."""
 
         def look(pool: Any) -> tuple[int, int]:
             dummy, capacity, dummy, available = pool.info()
@@ -92,9 +94,9 @@ class Folder:
         return self._within(look, missing=None)
 
     def create(self, name: str, capacity: int, image_format: str) -> None:
-        """Make an empty image; libvirt refuses if the file exists. The folder is made if missing."""
+        """Make an empty image, and the folder if it is missing. libvirt refuses if the file exists."""
 
-        # libvirt would make qcow2 files of the oldest kind.
+        # Without compat, libvirt makes qcow2 files of the oldest version.
         compat = "<compat>1.1</compat>" if image_format == "qcow2" else ""
 
         def make(pool: Any) -> None:
@@ -107,7 +109,7 @@ class Folder:
         self._within(make, build=True)
 
     def drop(self, name: str) -> bool:
-        """Remove a file that _ownership.why_copy_stays() has let go; True if it was there."""
+        """Remove a file after why_copy_stays() has allowed it. Return True if the file existed."""
 
         def delete(pool: Any) -> bool:
             volume = _volume(pool, name)
@@ -119,7 +121,7 @@ class Folder:
         return self._within(delete, missing=False)
 
     def upload(self, name: str, path: str, progress: Callable[[int], object] | None = None) -> None:
-        """Fill the file from the local file ``path``, holes kept; ``progress(bytes)`` is called now and then."""
+        """Fill the file from the local file ``path`` and keep the holes. Call ``progress(bytes)`` now and then."""
 
         def send(pool: Any) -> None:
             volume = _volume(pool, name)
@@ -131,12 +133,12 @@ class Folder:
         self._within(send)
 
     def download(self, name: str, begin: Callable[[int | None], int], take: Callable[[bytes], object]) -> bool:
-        """Read a file from a byte on.
+        """Read a file from a given byte to its end.
 
-        :param begin: called with the size of the file (None if libvirt does not tell); returns the first byte to read. After trouble that
-            passes it is called again.
-        :param take: gets each piece. An exception from it ends the read.
-        :returns: False if the file is not there.
+        :param begin: a function that gets the size of the file (None if libvirt does not report it) and returns the first
+            byte to read. After a temporary error it is called again.
+        :param take: a function that gets each piece. Its exceptions end the read.
+        :returns: False if the file does not exist.
         """
 
         def fetch(pool: Any) -> bool:
@@ -161,10 +163,10 @@ class Folder:
         return bool(self._within(fetch, missing=False))
 
     def digest(self, name: str, known: Iterable[Mapping[str, Any]] = ()) -> tuple[str | None, int | None] | None:
-        """The digest of a file as digests.of_file() makes it, read through libvirt unless it is known already.
+        """Return the digest of a file, the same as from digests.of_file(). Read the file through libvirt if it is unknown.
 
-        :param known: dicts path, digest and the stamp (size, modified, changed) that the file had then.
-        :returns: ``(digest, size)``; None if the file is not there; a digest of None if it changed while it was read.
+        :param known: dicts path, digest and the stamp of the file at that time (size, modified, changed).
+        :returns: ``(digest, size)``; None if the file does not exist; ``(None, None)`` if it changed during the read.
         """
 
         def fetch(pool: Any) -> tuple[str | None, int | None] | None:
@@ -226,7 +228,7 @@ class Folder:
             return "the destination"
 
     def _pool(self, build: bool) -> tuple[Any, Callable[[], object] | None]:
-        """``(pool, what to call after use or None)``; ``(None, None)`` if the folder does not exist."""
+        """Return ``(pool, function to call after use or None)``; ``(None, None)`` if the folder does not exist."""
         for pool in self.conn.listAllStoragePools(0):
             try:
                 target = child_text(parse(pool.XMLDesc(0)), "target/path")
@@ -234,7 +236,7 @@ class Folder:
                     continue
                 if pool.isActive():
                     return pool, (pool.destroy if pool.name().startswith(PREFIX) else None)
-                # A person keeps it stopped: it is stopped again after use.
+                # The operator keeps this pool stopped: stop it again after use.
                 pool.create(0)
                 return pool, pool.destroy
             except libvirt.libvirtError as exc:
@@ -286,7 +288,7 @@ def _sizes(volume: Any) -> dict[str, Any]:
 
 
 def _stamp(volume: Any) -> dict[str, Any] | None:
-    """As digests.stamp_of() of the file that a volume is; None where libvirt does not tell."""
+    """Return the stamp of the file of a volume, the same as from digests.stamp_of(); None if libvirt does not report it."""
     root = parse(volume.XMLDesc(0))
     modified, changed = (child_text(root, f"target/timestamps/{name}") for name in ("mtime", "ctime"))
     size = _sizes(volume)["physical"]
@@ -296,13 +298,13 @@ def _stamp(volume: Any) -> dict[str, Any] | None:
 
 
 def _nanoseconds(text: str) -> str:
-    """libvirt leaves the part after the point out where it is zero."""
+    """Return a time of libvirt with nine digits after the point. libvirt omits these digits if they are zero."""
     seconds, dummy, rest = text.partition(".")
     return f"{seconds}.{rest.ljust(9, '0')}"
 
 
 def _receive(conn: Any, volume: Any) -> str:
-    """Return the digest of a volume's content."""
+    """Return the digest of the content of a volume."""
     found, stream = digests.Digest(), conn.newStream(0)
     volume.download(stream, 0, 0, libvirt.VIR_STORAGE_VOL_DOWNLOAD_SPARSE_STREAM)
     try:
@@ -315,7 +317,7 @@ def _receive(conn: Any, volume: Any) -> str:
 
 
 def _send(conn: Any, volume: Any, handle: BinaryIO, progress: Callable[[int], object] | None) -> None:
-    """Upload a file into a volume with its holes."""
+    """Upload a file with its holes into a volume."""
     descriptor = handle.fileno()
     total = os.fstat(descriptor).st_size
     stream = conn.newStream(0)
@@ -328,7 +330,7 @@ def _send(conn: Any, volume: Any, handle: BinaryIO, progress: Callable[[int], ob
         return chunk
 
     def hole(_stream: Any, _opaque: Any) -> tuple[bool, int]:
-        """``(is data here, bytes up to where that changes)``."""
+        """Return ``(True for data and False for a hole, bytes up to the next change)``."""
         here = os.lseek(descriptor, 0, os.SEEK_CUR)
         if here >= total:
             return False, 0
@@ -336,7 +338,7 @@ def _send(conn: Any, volume: Any, handle: BinaryIO, progress: Callable[[int], ob
             start = os.lseek(descriptor, here, os.SEEK_DATA)
         except OSError as exc:
             if exc.errno == errno.ENXIO:
-                # Nothing but hole until the end.
+                # The rest of the file is a hole.
                 os.lseek(descriptor, here, os.SEEK_SET)
                 return False, total - here
             start = here

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The uuids of the mediated devices that this collection makes. They prove by themselves that it made them.
+"""The uuids of the mediated devices of this collection. The uuid alone proves that this collection made the device.
 
-Private to the collection. Others make such devices too, and nothing but the uuid stays with one on every libvirt and kernel.
+Private to the collection. Other programs make mediated devices too. On every version of libvirt and of the kernel, the uuid
+is the only attribute that stays with a device.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ _MADE = b"https://drover.compute/mediated-device/"
 
 
 def made_for(instance: str, parent: str, kind: str, number: int) -> str:
-    """The uuid of a mediated device that is made for an instance.
+    """Return the uuid of a new mediated device for an instance.
 
-    Its version is 8 (RFC 9562). Its last 48 bits are a digest of the others, see is_ours().
+    The version of the uuid is 8 (RFC 9562). The last 48 bits are a digest of the other bits, see is_ours().
 
     :param instance: the uuid of the instance.
-    :param parent: libvirt's name of the device that it is made of, such as ``pci_0000_84_00_0``.
-    :param kind: its type, such as ``nvidia-35``.
-    :param number: of several that are alike, from 0.
+    :param parent: libvirt's name of the parent device, such as ``pci_0000_84_00_0``.
+    :param kind: the type of the device, such as ``nvidia-35``.
+    :param number: the number among devices with the same other arguments, from 0.
     """
     head = bytearray(hashlib.sha256(_MADE + f"{instance.lower()}/{parent}/{kind}/{number}".encode()).digest()[:10])
     head[6] = head[6] & 0x0F | 0x80
@@ -32,7 +33,7 @@ def made_for(instance: str, parent: str, kind: str, number: int) -> str:
 
 
 def is_ours(given: str) -> bool:
-    """Return True if made_for() made a uuid. A foreign uuid passes once in 2 to the power of 48."""
+    """Return True if made_for() made a uuid. A random uuid of this version passes with a chance of 1 in 2 to the power of 48."""
     try:
         found = uuid.UUID(given)
     except ValueError:

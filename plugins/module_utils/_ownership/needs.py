@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The needs for files of a hypervisor.
+"""The files of a hypervisor that have users.
 
-Private to the collection. Nothing is taken for free because it could not be read: what may be behind it is
-not known then, and that is a doubt about every file.
+Private to the collection. An object that cannot be read never makes a file free: the files behind the object are unknown
+then, and this is a doubt about every file.
 """
 
 from __future__ import annotations
@@ -29,26 +29,24 @@ from .._storage.shared_storage import FOLDER_POOLS
 #: Seconds to read the headers of all images in one folder.
 FOLDER_LIMIT = 120
 
-#: The user of a file and the kind of use, in words.
+#: The user of a file, and the kind of use; both in words.
 Need = tuple[str, str]
 
 USES = "uses it"
 
-#: The need for a file of which only a use by another hypervisor is known.
+#: The need of a file if only one fact is known: another hypervisor needs the file.
 ELSEWHERE: Need = ("a domain of another hypervisor", USES)
 
-#: In place of the number of a file system: of a block device by its own number.
+#: A mark in place of the number of a file system, for a block device with its own number.
 DEVICE = -1
 
-#: libvirt's error codes for missing objects, by kind.
+#: libvirt's errors for objects that do not exist.
 _GONE = ("VIR_ERR_NO_DOMAIN", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_STORAGE_VOL")
 
 
 @dataclass
 class Sighting:
-    """One look at a path through all links: the real path, the status of its file, and True if the
-    path itself is a link.
-    """
+    """The result of a look at a path through all links: real path, status (None without a file), and is_link for a link."""
 
     real: str
     status: os.stat_result | None
@@ -56,17 +54,17 @@ class Sighting:
 
     @property
     def inode(self) -> tuple[int, int] | None:
-        """The identity that all names of one file or block device share; None if nothing is there."""
+        """The identity of a file or block device, equal for all its names; None if nothing exists at the path."""
         if self.status is not None and stat.S_ISBLK(self.status.st_mode):
-            # Each node of a device has a different inode.
+            # Each node of a device has a separate inode.
             return (DEVICE, self.status.st_rdev)
         return None if self.status is None else (self.status.st_dev, self.status.st_ino)
 
 
 def elsewhere_of(paths: Iterable[Any]) -> dict[str, Need]:
-    """Return what other hosts need or may need, by path.
+    """Return the needs of other hosts, certain or possible, by path.
 
-    :param paths: each a path, or a dict path, who and how (the words for both).
+    :param paths: paths, or dicts path, who (the user in words) and how (the use in words).
     """
     return {
         **{each: ELSEWHERE for each in paths if isinstance(each, str)},
@@ -75,10 +73,10 @@ def elsewhere_of(paths: Iterable[Any]) -> dict[str, Need]:
 
 
 def look(path: str) -> Sighting:
-    """The Sighting of a path.
+    """Return the Sighting of a path.
 
-    :raises OSError: it cannot be looked at.
-    :raises Unresponsive: its file system does not answer.
+    :raises OSError: the path cannot be read.
+    :raises Unresponsive: the file system does not answer.
     """
     return access.call(_look, path)
 
@@ -94,25 +92,25 @@ def _look(path: str) -> Sighting:
 
 
 def folder_of(pool: Any) -> str | None:
-    """The folder of a storage pool whose volumes are files in it, None of others.
+    """Return the folder of a storage pool with files as volumes; None for other pools.
 
-    :raises libvirt.libvirtError: it cannot be read.
+    :raises libvirt.libvirtError: the pool cannot be read.
     """
     root = parse(pool.XMLDesc(0))
     return child_text(root, "target/path") if root.get("type") in FOLDER_POOLS else None
 
 
 def volume_path(conn: Any, pool: str, volume: str) -> str:
-    """The path of a volume of this host.
+    """Return the path of a volume of this host.
 
-    :raises libvirt.libvirtError: it is not known: libvirt does not have the pool or the volume, and
-        no such file exists.
+    :raises libvirt.libvirtError: the path is unknown: libvirt does not have the pool, or neither libvirt nor the folder has
+        the volume.
     """
     found = conn.storagePoolLookupByName(pool)
     try:
         return found.storageVolLookupByName(volume).path()
     except libvirt.libvirtError:
-        # A pool that is stopped, or was not refreshed since: the file is where it would be then.
+        # The pool is stopped, or has not been refreshed: its folder may still have the file.
         folder = folder_of(found)
         if folder is None or not access.call(os.path.exists, os.path.join(folder, volume)):
             raise
@@ -120,19 +118,18 @@ def volume_path(conn: Any, pool: str, volume: str) -> str:
 
 
 def is_gone(error: Exception) -> bool:
-    """Return True if libvirt says that the requested object does not exist."""
+    """Return True if an error of libvirt says that the object does not exist."""
     return binding.code_of(error) in {getattr(libvirt, name) for name in _GONE}
 
 
 class Needs:
-    """The needs of the domains of this host, and the backing files of the images in its folders.
+    """The files that the domains of this host need, and the backing files of the images in known folders.
 
     :param conn: libvirt of this host.
     :param but: the uuid of the instance whose own needs do not count.
     :param elsewhere: paths that instances of other hosts need, see elsewhere_of().
-    :param layers: real paths of images of that instance; the images behind them do not count
-        either.
-    :param missing: a disk that is not there is a doubt about every file, as it may be backed by any.
+    :param layers: real paths of images of that instance; the backing files of these images do not count either.
+    :param missing: True to make a missing disk a doubt about every file, because any file may be its backing file.
     """
 
     def __init__(
@@ -144,19 +141,19 @@ class Needs:
         self._inodes: dict[Any, Need] = {}
         #: A path on each device that has a needed file, by the number of the device.
         self.devices: dict[int, str] = {}
-        #: The block devices that are needed, by their real paths.
+        #: The needed block devices, by their real paths.
         self.block_devices: dict[str, Need] = {}
         self._folders: dict[str, str] = {}
         self._followed: set[tuple[str, str]] = set()
         self._doubts: list[str] = []
         self._words: list[tuple[str, str]] = []
-        # Texts that name storage other than files of this host, each with its user.
+        # Texts that name storage outside the files of this host, each with the user in words.
         self._texts: list[tuple[str, str]] = []
         self._near: set[str] = set()
         self._scanned: set[str] = set()
         self._written: list[tuple[str, set[Any]]] = []
         self._writers: dict[Any, str] | None = None
-        # Storage on the network is no file here.
+        # Storage on the network is no file of this host.
         for path, need in elsewhere_of(elsewhere).items():
             if os.path.isabs(path):
                 self._note(path, need, PLAIN)
@@ -194,7 +191,7 @@ class Needs:
             self._note(volume_path(self._conn, pool, volume), (f"the domain {name}", USES), kind)
         except libvirt.libvirtError as exc:
             unknown = f"it is not known which file the volume {pool}/{volume} of the domain {name} is ({binding.text_of(exc)})"
-            # Its file may have any name where its pool is not of files.
+            # In a pool without files, the device may have any name.
             if kind == IMAGE:
                 self._doubts.append(unknown)
             else:
@@ -224,9 +221,9 @@ class Needs:
                 self._near.add(path)
 
     def _note(self, path: str, need: Need, kind: int, folders: bool = False) -> None:
-        """Remember a file and everything behind it.
+        """Remember a file and all files behind it.
 
-        :param folders: of a folder remember all that is in it.
+        :param folders: True to remember the whole content of a path that is a folder.
         """
         left = [(path, kind)]
         while left:
@@ -254,7 +251,7 @@ class Needs:
             self.devices.setdefault(found.status.st_dev, found.real)
             if kind != OTHER:
                 self._near.add(os.path.dirname(found.real))
-            # From another folder, a relative name behind the file may mean another file.
+            # A relative name of a backing file may mean another file from another folder.
             if (os.path.dirname(path), found.real) not in self._followed:
                 self._followed.add((os.path.dirname(path), found.real))
                 left += [(behind, kind) for behind in self._behind(path, need, kind)]
@@ -282,12 +279,10 @@ class Needs:
     def _doubt(self, what: str, need: Need) -> None:
         self._doubts.append(f"{what}, and {' '.join(need).replace(' it', ' that')}")
 
-    # -- what lies around --------------------------------------------------------------------
+    # -- images in folders --------------------------------------------------------------------
 
     def look_around(self, folders: Iterable[str]) -> None:
-        """Add the backing files of the images in these folders, and in the folders of domains'
-        disks and of pools.
-        """
+        """Remember the backing files of the images in these folders, in the folders of domains' disks and in pools."""
         self.look_into([*folders, *self._near])
 
     def near(self) -> list[str]:
@@ -295,7 +290,7 @@ class Needs:
         return sorted(self._near)
 
     def look_into(self, folders: Iterable[str]) -> None:
-        """Take up what images in these folders are backed by."""
+        """Remember the backing files of the images in these folders."""
         for folder in folders:
             self._look_into(folder)
 
@@ -326,31 +321,29 @@ class Needs:
                 for path in reference.paths:
                     self._note(path, (f"the image {image}", "is backed by it"), PLAIN)
 
-    # -- the answer --------------------------------------------------------------------------
+    # -- answers --------------------------------------------------------------------------
 
     def user(self, path: str, sighting: Sighting) -> Need | None:
-        """Return the certain user of a file and the kind of use, as a pair of texts; None if no
-        user is known.
-        """
+        """Return the certain need of a file, a pair of texts (user, use); None without a known user."""
         return self._real.get(sighting.real) or self._real.get(path) or (sighting.inode and self._inodes.get(sighting.inode))
 
     def by_inode(self, device: int, number: int) -> Need | None:
-        """Return the user of the file with an inode of a device of this host, and the kind of use;
-        None if no user is known.
-        """
+        """Return the need of the file with an inode of a device of this host; None without a known user."""
         return self._inodes.get((device, number))
 
     def writer_by_inode(self, device: int, number: int) -> str | None:
-        """Return the name of a domain that may write to the file with an inode of a device of this host; None where none is known to."""
+        """Return the name of a domain that may write to the file with an inode of a device of this host.
+
+        Return None if no such domain is known.
+        """
         if self._writers is None:
             self._writers = self._read_writers()
         return self._writers.get((device, number))
 
     def below(self, folder: str) -> dict[str, str]:
-        """Return the paths in a folder that domains need, existing or not, each with its user in
-        words.
+        """Return the paths in a folder that domains need, existing or not: dict path -> need in words.
 
-        :param folder: its real path.
+        :param folder: the real path of the folder.
         """
         inside = f"{folder.rstrip('/')}/"
         found = {path: " ".join(need) for path, need in self._real.items() if path.startswith(inside)}
@@ -361,15 +354,14 @@ class Needs:
         return found
 
     def doubts(self) -> list[str]:
-        """Return the unknown needs of domains, in words."""
+        """Return sentences about the needs of domains that are unknown."""
         return list(dict.fromkeys(self._doubts))
 
     def writer(self, path: str) -> str | None:
-        """Return the name of a domain that may write to an image or to an image behind it; None if
-        no such domain is known.
+        """Return the name of a domain that may write to an image or to its backing files; None if no such domain is known.
 
-        :raises OSError: it cannot be looked at.
-        :raises Unresponsive: its file system does not answer.
+        :raises OSError: an image cannot be read.
+        :raises Unresponsive: the file system does not answer.
         """
         if self._writers is None:
             self._writers = self._read_writers()
@@ -386,8 +378,9 @@ class Needs:
         return None
 
     def _read_writers(self) -> dict[Any, str]:
-        """Return the targets that domains may write to, as defined or as running: dict real path,
-        real folder with a slash at its end, or inode -> name of a domain.
+        """Return the files that domains may write to, from definitions and running domains.
+
+        :returns: dict: real path, real folder with a slash at its end, or inode -> name of a domain.
         """
         found: dict[Any, str] = {}
         for name, written in self._written:
@@ -395,7 +388,7 @@ class Needs:
                 try:
                     sighting = look(each if isinstance(each, str) else volume_path(self._conn, *each))
                 except (libvirt.libvirtError, OSError, ValueError, access.Unresponsive):
-                    # A path that cannot be found is no image that can back a disk.
+                    # No disk can have a backing file that does not exist.
                     continue
                 found.setdefault(sighting.real, name)
                 if sighting.status is not None:
@@ -405,8 +398,7 @@ class Needs:
         return found
 
     def why(self, path: str, sighting: Sighting) -> str | None:
-        """Return the reason why a file is needed or may be needed, in words; None if it is certain
-        that no one needs it.
+        """Return the reason in words why a file has a user, or may have one; None if the file certainly has no user.
 
         :param sighting: the result of look() for the path.
         """
@@ -423,10 +415,12 @@ class Needs:
         return self._doubts[0] if self._doubts else None
 
     def why_volume(self, name: str) -> str | None:
-        """Return the reason why a volume that is no file of this host is needed or may be needed,
-        in words; None if it is certain that no one needs it.
+        """Return the reason in words why a volume outside the files of this host has a user, or may have one.
 
-        :param name: of the volume. Whatever names it counts, since hosts and pools may call one storage differently.
+        Return None if the volume certainly has no user.
+
+        :param name: name of the volume. Each text with this name counts: hosts and pools may have different names for one
+            storage.
         """
         for text, reason in [*self._texts, *self._words]:
             if name in text:
@@ -439,8 +433,9 @@ def _folders_above(path: str) -> list[str]:
 
 
 def _references_in(folder: str) -> tuple[list[tuple[str, list[backing.Reference]]], list[tuple[str, OSError]]]:
-    """Return the references of the images in a folder: ([(path, references)] of images with
-    references, [(path, error)] of images that cannot be read).
+    """Return the references of the images in a folder.
+
+    :returns: ([(path, references)] of images with references, [(path, error)] of images that cannot be read).
     """
     named, unread = [], []
     with os.scandir(folder) as entries:
@@ -455,7 +450,7 @@ def _references_in(folder: str) -> tuple[list[tuple[str, list[backing.Reference]
             except OSError as exc:
                 unread.append((entry.path, exc))
                 continue
-            # The extents of an image may be in itself.
+            # An image may name itself as the file of its extents.
             for reference in references:
                 reference.paths = [path for path in reference.paths if os.path.realpath(path) != own]
             if references:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The decision which files are an instance's own, and the only code that removes them.
+"""The proof that a file is an instance's own, and the only code that removes files.
 
-Private to the collection. A file is removed when it is proven that it is the instance's own and
-that no other user needs it. In doubt it stays and is named.
+Private to the collection. This module removes a file only with two proofs: the file is the instance's own, and no other
+user needs the file. Without these proofs the file stays, and the result names the file.
 """
 
 from __future__ import annotations
@@ -28,57 +28,56 @@ from .._storage.shared_storage import FOLDER_POOLS
 from . import mdev_uuids
 from .needs import Needs, Sighting, elsewhere_of, look, volume_path
 
-#: Prefix of the names of this collection's own temporary files.
+#: The prefix of the names of this collection's temporary files.
 TEMPORARY = ".drover-"
-#: Prefix of the names of this collection's checkpoints.
+#: The prefix of the names of this collection's checkpoints.
 CHECKPOINT = "drover-"
 
 CHANGED = "another file has its name by now"
 FOREIGN = "its name does not say that it is this instance's"
 THERE_BEFORE = f"it was there before it was attached, and {FOREIGN}"
 
-#: Prefix of the alias of a disk with a file that was there before the disk was attached. libvirt
-#: keeps such an alias with the domain. That a guest writes to that file does not prove that the
-#: file is the guest's.
+#: The prefix of the alias of a disk, if the file existed before the disk was attached. libvirt keeps such an alias with
+#: the domain. A guest that writes to the file does not prove that the file is the guest's.
 ATTACHED = "ua-drover-attached-"
 
-#: Of a source, see _domain_xml.
+#: The reason to keep the file of a source; is_source() in _domain.definition explains sources.
 EXISTED = "it is a source of the definition: it was there before the instance"
 
-#: The size in bytes below which a copy holds no data: such a copy may be removed even if only the
-#: intention to make it is recorded.
+#: The greatest size in bytes of a copy that counts as a copy without data. If the record has only the intention to make the
+#: copy, then the copy may be removed only up to this size.
 EMPTY = 2**20
 
-#: Seconds by which the clocks of two hosts may differ.
+#: The seconds by which the clocks of two hosts may differ.
 CLOCKS = 600
 
 
 @dataclass
 class Candidate:
-    """A file that goes with an instance, if it is its own."""
+    """A file that is removed with an instance, if the file is the instance's own."""
 
-    #: As the instance names it.
+    #: The path, as the domain of the instance names it.
     path: str
-    #: It is the instance's by its use, a writable disk; everything else only by its name.
+    #: True for a writable disk: the use proves the owner. Only the name proves the owner of all other files.
     by_use: bool = False
-    #: The reason to keep the file even if no other user needs it.
+    #: The reason to keep the file even without other users.
     refused: str | None = None
-    #: The required identity of the file (device, inode); None for any file.
+    #: The expected file (device, inode); None for any file at the path.
     inode: tuple[int, int] | None = None
-    #: The storage pool that it is a volume of.
+    #: The storage pool of the volume; None if the disk names no pool.
     pool: str | None = None
-    #: Why it stays when its name does not say whose it is.
+    #: The reason to keep the file if the name does not prove the owner.
     foreign: str = FOREIGN
-    #: Pool and volume, if it is no file but a volume of a pool without files.
+    #: Pool and volume, for a volume of a pool without files.
     volume: tuple[str, str] | None = None
-    #: The required key of libvirt for that volume; None for any volume.
+    #: The key that libvirt must report for the volume; None for any volume of the name.
     key: str | None = None
 
 
 def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
-    """The Candidates of a domain, each file once.
+    """Return the Candidates of a domain, each file once.
 
-    :param texts: the XML of the domain from _needs.texts_of(), its definition first.
+    :param texts: the XML texts of the domain from texts_of() in _domain.texts; the definition is the first.
     """
     found: dict[str, Candidate] = {}
     for number, text in enumerate(texts):
@@ -100,7 +99,7 @@ def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
 
 
 def was_there_before(element: Element) -> bool:
-    """Return whether the file of a disk was there before it was attached, as its alias says."""
+    """Return True if the alias of a disk says that the file existed before the disk was attached."""
     alias = element.find("alias")
     return alias is not None and (alias.get("name") or "").startswith(ATTACHED)
 
@@ -109,7 +108,7 @@ def _candidate(conn: Any, disk: Mapping[str, Any], element: Element) -> Candidat
     try:
         volume = volumes.of_disk(conn, element)
     except libvirt.libvirtError:
-        # Then it is of no pool of this host, as far as is known.
+        # Without an answer of libvirt, the disk counts as a disk outside the pools of this host.
         volume = None
     if volume is not None:
         return Candidate(disk["source"], True, "it is shareable" if disk["shareable"] else None, foreign=FOREIGN, volume=volume)
@@ -132,14 +131,14 @@ def _candidate(conn: Any, disk: Mapping[str, Any], element: Element) -> Candidat
 
 
 class Ownership:
-    """Decides about the files of one instance of this host, and removes them.
+    """The decision about the files of one instance of this host, and their removal.
 
     :param conn: libvirt of this host.
-    :param uuid, name: of the instance; if one of them is None, no name of a file proves anything.
-    :param elsewhere: the needs and possible needs of other hosts, see _needs.elsewhere_of().
-    :param folders: more folders with images that may be backed by the files.
-    :ivar removed: the paths that were removed.
-    :ivar kept: the files that stay, as dicts with path and reason.
+    :param uuid, name: uuid and name of the instance; if one of them is None, no name of a file proves an owner.
+    :param elsewhere: the files that other hosts need or may need, see elsewhere_of() in needs.
+    :param folders: more folders with images that the files may back.
+    :ivar removed: the removed paths.
+    :ivar kept: the files that stay, dicts path and reason.
     """
 
     def __init__(
@@ -161,11 +160,10 @@ class Ownership:
         self.kept: list[dict[str, Any]] = []
 
     def sort_out(self, locks: bool = True) -> list[str]:
-        """Find out which of the files go: their paths. The other files that exist are in ``kept``.
+        """Return the paths of the files to remove. Put the other existing files into ``kept``.
 
-        :param locks: True to keep a file that any process has locked. False for a running instance:
-            then the lock is the instance's own. False for an instance that runs: the lock is its
-            own then.
+        :param locks: True to keep a file that a process has locked. False for an instance that runs: the instance's own
+            QEMU has the lock then.
         """
         self._own, self.kept = [], []
         self._volumes, self._needs = [], None
@@ -192,10 +190,10 @@ class Ownership:
         return [each.path for each in self._volumes] + [each.path for each, dummy in self._own]
 
     def remove(self, patient: bool = False) -> None:
-        """Remove what sort_out() has found to be the instance's own.
+        """Remove the instance's own files that sort_out() has found.
 
-        :param patient: True to keep a file that cannot be removed, without an error.
-        :raises OSError: one cannot be removed; its ``filename`` says which.
+        :param patient: True to put a file into ``kept`` if its removal fails, instead of an error.
+        :raises OSError: a file cannot be removed; ``filename`` of the error has the path.
         """
         pools = set()
         for each in self._volumes:
@@ -224,22 +222,20 @@ class Ownership:
             try:
                 self._conn.storagePoolLookupByName(pool).refresh(0)
             except libvirt.libvirtError:
-                # Then libvirt shows the volume until the next refresh of the pool.
+                # libvirt then shows the removed volume until the next refresh of the pool.
                 pass
 
     def _needed(self, near: Sequence[str]) -> Needs:
-        """Return the needs of other users on this host, with the needs of images in these folders;
-        they are read once.
-        """
+        """Return the Needs of the other domains of this host and of the images in these folders. Read them once."""
         if self._needs is None:
             self._needs = Needs(self._conn, self._uuid, self._elsewhere)
             self._needs.look_around([*self._folders, *near])
         return self._needs
 
     def _why_not_volume(self, path: str, volume: tuple[str, str], near: Sequence[str]) -> str | None:
-        """Why a volume is not the instance's own, None when it is."""
+        """Return the reason why a volume is not the instance's own; None if the volume is."""
         if path in self._needed_elsewhere:
-            # An instance that is off has no watcher that Ceph would know.
+            # Ceph knows no watcher of an image if the domain is off.
             return " ".join(self._needed_elsewhere[path])
         if self._uuid is None or not volumes.is_named_for(volume[1], self._uuid):
             return FOREIGN
@@ -256,7 +252,7 @@ class Ownership:
             return f"it cannot be looked at ({backing.reason_of(exc)})"
 
     def _why_not(self, candidate: Candidate, sighting: Sighting) -> str | None:
-        """Why a file is not the instance's own, None when it is."""
+        """Return the reason why a file is not the instance's own; None if the file is."""
         path = candidate.path
         if sighting.is_link or sighting.status is None:
             return f"it is a link to {sighting.real}, and whose that is the link does not say"
@@ -272,11 +268,9 @@ class Ownership:
 
 
 def _look(candidate: Candidate) -> tuple[Sighting | None, str | None]:
-    """Return ``(sighting, reason why it cannot be looked at)``; one of them is None, or both if
-    nothing is there.
-    """
+    """Return ``(sighting, reason why the look failed)``. One of them is None; without a file both are None."""
     if not os.path.isabs(candidate.path):
-        # Of another pool or on the network: refused already.
+        # A volume of another pool, or a disk on the network: _candidate() has refused it already.
         return None, candidate.refused
     try:
         sighting = look(candidate.path)
@@ -286,11 +280,12 @@ def _look(candidate: Candidate) -> tuple[Sighting | None, str | None]:
 
 
 def is_named_for(path: str, uuid: str, name: str) -> bool:
-    """Return True if the name of a file proves its owner: the whole uuid, the seed that place
-    makes, or the UEFI variables that libvirt makes.
+    """Return True if the name of a file proves that the file is the instance's.
+
+    Such a name has the whole uuid, or it is the seed image of role place or libvirt's file of UEFI variables.
     """
     folder, base = os.path.split(path)
-    # As role place spells it.
+    # Role place makes this name.
     if uuid in base or base == f"{re.sub('[^A-Za-z0-9._-]', '_', name)}-{uuid[:8]}-seed.iso":
         return True
     of_libvirt = os.path.basename(folder) == "nvram" and os.path.basename(os.path.dirname(folder)) == "qemu"
@@ -298,9 +293,7 @@ def is_named_for(path: str, uuid: str, name: str) -> bool:
 
 
 def why_locked(path: str) -> str | None:
-    """Return the reason to leave a locked file alone, in words; None if no process has a lock on
-    it.
-    """
+    """Return the reason in words why a lock on a file forbids a removal; None without a lock."""
     try:
         found = access.call(probe.in_use, path)
     except access.Unresponsive:
@@ -311,10 +304,9 @@ def why_locked(path: str) -> str | None:
 
 
 def _remove(path: str, inode: tuple[int, int] | None) -> str | None:
-    """Remove a file that was decided about; why not, or None when it is gone.
+    """Remove a file after the decision. Return the reason why the file stays; None if the file is gone.
 
-    :param inode: the identity of the file at the decision; another file that has its name by now is
-        not removed.
+    :param inode: device and inode at the time of the decision. A different file with this name by now stays.
     """
     try:
         found = access.call(os.lstat, path)
@@ -331,21 +323,24 @@ def _remove(path: str, inode: tuple[int, int] | None) -> str | None:
     return reason
 
 
-# -- what this collection has made itself ------------------------------------------------------
+# -- files that this collection has made ------------------------------------------------------
 
 
 def made(part: str, path: str) -> Candidate:
-    """The Candidate of a file that this process has made as ``part`` and now names ``path``: its own by that.
+    """Return the Candidate of a file that this process has made as ``part`` and renames to ``path``.
 
-    :raises OSError: it is not there.
+    This proves that the file is the instance's own.
+
+    :raises OSError: the file ``part`` does not exist.
     """
     found = os.lstat(part)
     return Candidate(path, by_use=True, inode=(found.st_dev, found.st_ino))
 
 
 def drop_temporary(path: str) -> None:
-    """Remove a temporary file that this process, or a dead one of this collection, made under a
-    name of its own.
+    """Remove a temporary file of this process, or of a process of drover that died.
+
+    No other program uses such a name.
     """
     _refuse_foreign(path)
     try:
@@ -355,7 +350,7 @@ def drop_temporary(path: str) -> None:
 
 
 def drop_probe(path: str) -> bool:
-    """Remove an empty folder made to see whether others see it; whether it is gone."""
+    """Remove an empty folder that was a probe for shared storage. Return True if the folder is gone."""
     _refuse_foreign(path)
     try:
         access.call(os.rmdir, path)
@@ -372,7 +367,7 @@ def _refuse_foreign(path: str) -> None:
 
 
 def drop_state(path: str) -> None:
-    """Remove a note of our own (a record, a place in a line), which is no file of any instance."""
+    """Remove a file of drover itself (a record, a place in a line). It is no file of an instance."""
     os.unlink(path)
 
 
@@ -380,11 +375,11 @@ def drop_state(path: str) -> None:
 
 
 def why_copy_stays(entry: Mapping[str, Any], there: Mapping[str, Any], users: Sequence[str]) -> str | None:
-    """Why a file at the destination is not removed after a move that came to nothing; None when this move has made it.
+    """Return the reason to keep a file at the destination after a failed move; None if this move has made the file.
 
     :param entry: the file in the record of the move.
-    :param there: the answer of Folder.stat() for the file at the destination.
-    :param users: names of the domains there that mention it.
+    :param there: the result of Folder.stat() for the file at the destination.
+    :param users: names of the domains at the destination that mention the file.
     """
     if users:
         return f"the domain {users[0]} there uses it"
@@ -402,7 +397,10 @@ def why_copy_stays(entry: Mapping[str, Any], there: Mapping[str, Any], users: Se
 
 
 def _why_volume_stays(entry: Mapping[str, Any], there: Mapping[str, Any]) -> str | None:
-    """The same of a volume that is a block device, whose content does not tell how old it is."""
+    """Return the reason to keep a volume that is a block device; None if this move has made the volume.
+
+    The content of such a volume says nothing about its age.
+    """
     if entry.get("key_there") is not None and entry["key_there"] != there["key"]:
         return "another volume has its name by now"
     if entry.get("key_there") is None and not entry["named"]:
@@ -411,12 +409,12 @@ def _why_volume_stays(entry: Mapping[str, Any], there: Mapping[str, Any]) -> str
 
 
 def _remove_volume(conn: Any, place: tuple[str, str], key: str | None = None) -> str | None:
-    """Remove a volume that was decided about; why not, or None when it is gone.
+    """Remove a volume after the decision. Return the reason why the volume stays; None if the volume is gone.
 
-    The storage itself refuses one that is open anywhere, or has clones.
+    The storage itself refuses to remove a volume that any host has open, or that has clones.
 
     :param place: pool and volume.
-    :param key: libvirt's required key of the volume; None for any volume.
+    :param key: the key that libvirt must report for the volume; None for any volume of the name.
     """
     is_device, pool = False, None
     try:
@@ -435,17 +433,16 @@ def _remove_volume(conn: Any, place: tuple[str, str], key: str | None = None) ->
             # libvirt does not list a logical volume that is not active.
             return "its pool does not list it: it is gone, or not active" if is_device else None
         if pool is not None and parse(pool.XMLDesc(0)).get("type") == "rbd":
-            # libvirt says of an image with snapshots that there is none.
+            # For an image with snapshots, libvirt's error says that the image does not exist.
             return f"Ceph does not remove it, because it is open somewhere, or has snapshots or clones (rbd status, rbd snap ls): {binding.text_of(exc)}"
         return f"libvirt does not remove it: {binding.text_of(exc)}"
     return None
 
 
 def drop_image(conn: Any, pool: str, name: str) -> bool:
-    """Remove an image for clones that a build of this host had begun to fill, before any instance
-    was cloned from it; return True if it is gone.
+    """Remove an incomplete image for clones that a build of this host has begun to fill. Return True if the image is gone.
 
-    The caller has its lock. Ceph refuses if the image has a snapshot, as a whole one has.
+    The caller has the lock of the image. Ceph refuses if the image has a snapshot; each complete image has one.
     """
     if not name.startswith(rbd.IMAGE):
         raise ValueError(f"{name} is no image of drover")
@@ -458,18 +455,19 @@ def delete_volume(volume: Any) -> None:
 
 
 def drop_snapshot(domain: Any, name: str, record_alone: bool = False) -> None:
-    """Remove a snapshot that a person named: an internal one with its state in the images, or libvirt's record alone.
+    """Remove a snapshot that the operator named: an internal one with its state in the images, or only libvirt's record.
 
-    :param record_alone: its files stay as they are.
+    :param record_alone: True to remove only libvirt's record; the files of the snapshot stay.
     """
     snapshot = domain.snapshotLookupByName(name, 0)
     snapshot.delete(libvirt.VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY if record_alone else 0)
 
 
 def drop_checkpoint(domain: Any, name: str, record_alone: bool = False) -> None:
-    """Remove a checkpoint that drover has made, with its bitmaps in the images, or libvirt's record alone.
+    """Remove a checkpoint that drover has made, with its bitmaps in the images, or only libvirt's record.
 
-    :raises ValueError: the checkpoint has a name that is not drover's.
+    :param record_alone: True to remove only libvirt's record; the bitmaps stay.
+    :raises ValueError: the name is not the name of a checkpoint of drover.
     """
     if not name.startswith(CHECKPOINT):
         raise ValueError(name)
@@ -478,23 +476,21 @@ def drop_checkpoint(domain: Any, name: str, record_alone: bool = False) -> None:
 
 
 def undefine(domain: Any, with_state: bool = False) -> None:
-    """Remove a definition, and what libvirt has saved of its memory. The files that the domain uses
-    stay, and so does the file of its UEFI variables.
+    """Remove a definition and the memory that libvirt has saved. The files of the domain stay, also the UEFI variables.
 
-    :param with_state: the state of an emulated TPM goes as libvirt would have it; it is kept by uuid.
+    :param with_state: True to let libvirt remove the state of an emulated TPM. libvirt stores this state by uuid.
     """
     simple = libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
     flags = simple | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM
     if not with_state:
         flags |= getattr(libvirt, "VIR_DOMAIN_UNDEFINE_KEEP_TPM", 0)
-    # A libvirt that does not know a flag does not keep the thing that the flag is about, or refuses
-    # by itself to lose it.
+    # A libvirt without a flag does not store the data of the flag, or refuses by itself to lose the data.
     for attempt in (flags, simple | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM, simple):
         try:
             domain.undefineFlags(attempt)
             return
         except libvirt.libvirtError as exc:
-            # Without a code where Python has freed something of libvirt's in between, which clears the error.
+            # The code is None if Python has freed an object of libvirt in between: this clears the error.
             if binding.code_of(exc) not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT, None):
                 raise
     domain.undefine()
@@ -503,9 +499,9 @@ def undefine(domain: Any, with_state: bool = False) -> None:
 def remove_mdev(device: Any, uuid: str, active: bool) -> None:
     """Remove a mediated device without users, and its definition.
 
-    :param device: libvirt's handle of it.
-    :param active: True if the device exists, False if it is only defined.
-    :raises LibvirtProblem: its uuid does not prove that this collection made it.
+    :param device: libvirt's handle of the device.
+    :param active: True if the device exists; False if it is only defined.
+    :raises LibvirtProblem: the uuid does not prove that this collection made the device.
     """
     if not mdev_uuids.is_ours(uuid):
         raise LibvirtProblem(f"The mediated device {uuid} was not made by this collection, so it stays.")
@@ -514,6 +510,6 @@ def remove_mdev(device: Any, uuid: str, active: bool) -> None:
     try:
         device.undefine(0)
     except libvirt.libvirtError as exc:
-        # A device that was not defined is gone by now.
+        # A device without a definition is gone after destroy().
         if binding.code_of(exc) not in (libvirt.VIR_ERR_NO_NODE_DEVICE, libvirt.VIR_ERR_OPERATION_INVALID):
             raise

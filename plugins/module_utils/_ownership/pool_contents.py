@@ -2,8 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The content of a storage pool: the files and volumes that domains of this host need there, and
-the ones that no domain needs.
+"""The content of a storage pool: the files and volumes that domains of this host need, and the other ones.
 
 Private to the collection.
 """
@@ -23,15 +22,14 @@ from .._storage import backing
 from .._storage.shared_storage import FOLDER_POOLS
 from .needs import Needs, look
 
-#: Seconds to list a folder.
+#: The seconds to list a folder.
 LIMIT = 120
 
 
 def read(conn: Any, name: str) -> dict[str, Any]:
-    """Return a dict: needed and others, lists of dicts path and reason; doubts, sentences about
-    unknown needs.
+    """Return a dict: needed and others, lists of dicts path and reason; doubts, sentences about unknown needs.
 
-    :raises LibvirtProblem: there is no such pool, or its content cannot be read.
+    :raises LibvirtProblem: the pool does not exist, or its content cannot be read.
     """
     try:
         pool = conn.storagePoolLookupByName(name)
@@ -40,13 +38,13 @@ def read(conn: Any, name: str) -> dict[str, Any]:
         if binding.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
             raise
         raise LibvirtProblem(f"There is no storage pool {name} on {host_name()} any more, so it is not known what is in it.") from exc
-    # A stopped pool has nothing mounted or attached; a plain folder exists all the same.
+    # A stopped pool has nothing mounted or attached. Only a plain folder is still readable.
     if root.get("type") != "dir" and not pool.isActive():
         raise LibvirtProblem(
             f"The storage pool {name} on {host_name()} does not run, so it is not known what is in it: virsh pool-start {shlex.quote(name)}"
         )
     needs = Needs(conn)
-    # Of the domains alone: images that lie around hide no disk of a domain.
+    # Read the doubts before the images in the pool: those images hide no disk of a domain.
     doubts = needs.doubts()
     if root.get("type") in FOLDER_POOLS:
         needed, others = _in_folder(needs, child_text(root, "target/path") or "/")
@@ -90,7 +88,7 @@ def _volumes(needs: Needs, pool: Any) -> tuple[dict[str, str], dict[str, str | N
 
 
 def _listed(folder: str) -> list[str]:
-    """The files in a folder and below it."""
+    """Return the files in a folder and below it."""
     found: list[str] = []
 
     def fail(error: OSError) -> None:

@@ -2,12 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The check that a name means the same thing on two hosts: a folder, a file, a volume, an image's
-content, a device.
+"""The comparison of folders, files, volumes, image contents and devices with one name on two hosts.
 
-Private to the collection. Names prove nothing: a folder is the same when the destination sees an
-entry that the source makes in it, a volume when libvirt there has it at the same path, an image
-when its content is the same, a device when both call it by the same worldwide name.
+Private to the collection. Names prove nothing. A folder is the same if the destination sees a new entry of the source in
+the folder. A volume is the same if libvirt of the destination has it at the same path. An image is the same if its content
+is the same. A device is the same if both hosts report the same worldwide name.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ from .._storage.shared_storage import FOLDER_POOLS, pool_id
 from . import ownership
 from .folder import Folder, folder_is_seen
 
-#: A device that the operator declares needs no worldwide name.
+#: The mark of a device that the operator declares as shared; such a device needs no worldwide name.
 DECLARED = "declared"
 
-#: Seconds until the second look at a probe.
+#: The seconds until the second look at a probe.
 AGAIN = 0.3
 
 
 class Sameness:
-    """Compares a source, which this runs on, with a destination.
+    """The comparison of a source, this host, with a destination.
 
-    :param record: the record of the move; probes are in it before they are made.
+    :param record: the record of the move. The record names each probe before the probe is made.
     """
 
     def __init__(self, record: dict[str, Any], source: Any, destination: Any, save: Callable[[], object]) -> None:
@@ -50,10 +49,11 @@ class Sameness:
     # -- folders and files -------------------------------------------------------------------
 
     def file(self, path: str) -> bool:
-        """Return True if a path is the same file on both hosts, which its folder and the folder
-        behind all links show.
+        """Return True if a path is the same file on both hosts.
 
-        :raises LibvirtProblem: it cannot be found out.
+        Compare the folder of the path and the folder of the file behind all links.
+
+        :raises LibvirtProblem: the comparison fails.
         """
         try:
             real = access.call(os.path.realpath, path)
@@ -62,9 +62,9 @@ class Sameness:
         return all(self.folder(folder) for folder in dict.fromkeys((os.path.dirname(path), os.path.dirname(real))))
 
     def folder(self, folder: str) -> bool:
-        """Return True if the destination sees an entry that the source makes in a folder.
+        """Return True if the destination sees a new entry of the source in a folder.
 
-        :raises LibvirtProblem: it cannot be found out.
+        :raises LibvirtProblem: the comparison fails.
         """
         if folder not in self._folders:
             self._folders[folder] = self._probe(folder)
@@ -96,25 +96,25 @@ class Sameness:
             self.drop_probe(probe)
 
     def drop_probe(self, probe: str) -> None:
-        """Remove a probe, of this call or of one that was killed."""
+        """Remove a probe of this call or of a killed call."""
         if ownership.drop_probe(probe) and probe in self.record["probes"]:
             self.record["probes"].remove(probe)
 
     # -- content -----------------------------------------------------------------------------
 
     def content(self, path: str) -> str:
-        """``same``, ``missing`` (there is no such file at the destination) or ``other``.
+        """Return ``same``, ``missing`` (the destination has no such file) or ``other``.
 
-        :raises LibvirtProblem: it cannot be found out.
+        :raises LibvirtProblem: the comparison fails.
         """
         if path not in self._contents:
             self._contents[path] = self._compare(path)
         return self._contents[path]
 
     def exists(self, path: str) -> bool:
-        """Return True if a file of that path exists at the destination.
+        """Return True if the destination has a file at the path.
 
-        :raises LibvirtProblem: it cannot be found out.
+        :raises LibvirtProblem: libvirt of the destination cannot look.
         """
         return Folder(self.destination, os.path.dirname(path)).stat(os.path.basename(path)) is not None
 
@@ -141,17 +141,17 @@ class Sameness:
         try:
             return digests.of_file(path)[0]
         except PermissionError:
-            # libvirt may read what a user in its group may not.
+            # libvirt may read files that a user in the group libvirt must not read.
             found = Folder(self.source, os.path.dirname(path)).digest(os.path.basename(path))
             return found and found[0]
 
     # -- volumes and devices -----------------------------------------------------------------
 
     def volume(self, pool: str, name: str, path: str, shared: bool) -> str | None:
-        """Why a volume of a storage pool is not, or would not be, the same file at the destination; None when it is.
+        """Return the reason why a volume of a storage pool is another file at the destination; None for the same file.
 
-        :param path: its file here, which was looked at.
-        :param shared: True if it is there already; False if it will be copied to that path.
+        :param path: the file of the volume on this host.
+        :param shared: True if the destination already has the volume; False if the move will copy it to that path.
         """
         try:
             there = self._refreshed(pool)
@@ -175,7 +175,7 @@ class Sameness:
         return None
 
     def network_pool(self, pool: str) -> str | None:
-        """Why a storage pool on the network is not the same at the destination; None when it is."""
+        """Return the reason why a storage pool on the network is not proven the same at the destination; None if it is."""
         try:
             here = pool_id(parse(self.source.storagePoolLookupByName(pool).XMLDesc(0)))
             there = pool_id(parse(self._refreshed(pool).XMLDesc(0)))
@@ -191,7 +191,7 @@ class Sameness:
         return None
 
     def _refreshed(self, pool: str) -> Any:
-        """A pool of the destination, looked at anew, as others may have made volumes in it meanwhile."""
+        """Return a pool of the destination after a refresh, because other hosts may have made volumes in it."""
         try:
             found = self.destination.storagePoolLookupByName(pool)
         except libvirt.libvirtError as exc:
@@ -206,7 +206,7 @@ class Sameness:
         return found
 
     def device(self, path: str) -> str | None:
-        """Why a device is not seen to be the same at the destination; None when it is."""
+        """Return the reason why a device is not proven the same at the destination; None if it is."""
         named_there = (self.record["move"].get("devices_there") or {}).get(path)
         here = block_devices.identity(path)
         if named_there == DECLARED or (here is not None and here == named_there):
