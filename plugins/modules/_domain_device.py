@@ -289,7 +289,7 @@ class Change:
 
 
 def _predicted(device: Attachable, forms: Forms, absent: bool) -> Forms:
-    """The domain after the change."""
+    """Return the domain after the change."""
     live, config = copy.deepcopy(forms)
     for root in (live, config):
         if root is not None and device.is_in(root) == absent:

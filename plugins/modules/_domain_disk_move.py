@@ -251,7 +251,7 @@ class Change:
 
 
 def _predicted(forms: Forms, target: str, place: Place) -> Forms:
-    """The domain after the move."""
+    """Return the domain after the move."""
     live, config = copy.deepcopy(forms)
     return (None if live is None else _with(live, target, place)), _with(config, target, place)
 

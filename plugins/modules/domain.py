@@ -609,7 +609,7 @@ class DomainChange:
         return found
 
     def _volume_to_make(self, disk: dict[str, Any]) -> list[tuple[str, Callable[[], ownership.Candidate]]]:
-        """The same as _files_to_make() of one volume."""
+        """Return the list of _files_to_make() for one volume."""
         place, image, digits = (disk["pool"], disk["volume"]), None, None
         if disk["backing_file"]:
             self._refuse_written({**disk, "path": "/".join(place)})

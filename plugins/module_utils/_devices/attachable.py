@@ -266,7 +266,9 @@ class Disk(Attachable):
 
 
 def _user_alias(disk: Element | None) -> str | None:
-    """The alias of a disk that a person or this collection chose; libvirt chooses all others anew."""
+    """Return the alias of a disk that a person or this collection chose; libvirt chooses all others
+    at each start.
+    """
     alias = disk.find("alias") if disk is not None else None
     name = alias.get("name") if alias is not None else None
     return name if name is not None and name.startswith("ua-") else None
@@ -388,7 +390,9 @@ class Cdrom(Attachable):
         attached_files.refuse_written(self.conn, None, self.path, "medium")
 
     def _drive_for_it(self) -> str:
-        """An empty drive; the target of a new one where there is none at all."""
+        """Return the target of an empty drive; if there is no drive at all, the target of a new
+        one.
+        """
         drives = self._drives(self.config)
         for target in sorted(drives):
             there = [self._drives(root).get(target) for root in self.forms]

@@ -37,7 +37,7 @@ def checked_path(path: str) -> str:
 
 
 def look_at(path: str) -> Sighting:
-    """The Sighting of a path.
+    """Return the Sighting of a path.
 
     :raises LibvirtProblem: it cannot be looked at.
     """

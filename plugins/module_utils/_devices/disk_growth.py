@@ -65,7 +65,7 @@ class Growth(Attachable):
         return self._measure()["capacity_bytes"] if self._done else self.before
 
     def _measure(self) -> dict[str, Any]:
-        """The facts of the disk as it is."""
+        """Return the present facts of the disk."""
         disks = read_domain(self.domain, local=True)["disks"]
         found: dict[str, Any] = next(disk for disk in disks if disk["target"] == self.target)
         return found
@@ -95,7 +95,7 @@ class Growth(Attachable):
         return source.get("protocol") if source is not None else None
 
     def _volume(self) -> Any:
-        """The volume of a pool that the disk is; None where it is in none that runs."""
+        """Return the volume of a running pool that the disk is; None if it is in no such pool."""
         place = volumes.of_disk(self.conn, self._element)
         if place is None:
             # It fails where libvirt has no driver for pools, and says so.
@@ -118,7 +118,7 @@ class Growth(Attachable):
             resize.grow(self.module, self.domain, disk, self.size)
 
     def apply(self, root: Element) -> None:
-        """The XML has no size."""
+        """Change nothing, as the XML has no size."""
 
     def is_left(self) -> bool:
         return self._now() != self.before

@@ -39,7 +39,7 @@ class _Device(NamedTuple):
 
 
 def of_texts(texts: Iterable[str]) -> list[str]:
-    """The uuids of the mediated devices in the XML of a domain, each once.
+    """Return the uuids of the mediated devices in the XML of a domain, each once.
 
     :param texts: all its XML, see _needs.texts_of().
     """
@@ -160,7 +160,7 @@ def remove(conn: Any, uuids: Iterable[str], domain_uuid: str | None = None) -> l
 
 
 def _read(conn: Any) -> dict[str, _Device]:
-    """The mediated devices of the hypervisor, by uuid."""
+    """Return the mediated devices of the hypervisor, by uuid."""
     flags = 0
     for name in ("CAP_MDEV", "ACTIVE", "INACTIVE"):
         flags |= getattr(libvirt, f"VIR_CONNECT_LIST_NODE_DEVICES_{name}", 0)
@@ -180,7 +180,9 @@ def _read(conn: Any) -> dict[str, _Device]:
 
 
 def _users(conn: Any, domain_uuid: str | None) -> dict[str, str]:
-    """The name of a domain that names each mediated device, in any of its XML, but for one domain."""
+    """Return the name of a domain that names each mediated device, in any of its XML, but for one
+    domain.
+    """
     found = {}
     for domain in conn.listAllDomains(0):
         try:

@@ -32,7 +32,7 @@ def resized(
     flavor: str | None = None,
     numa: Mapping[str, Any] | None = None,
 ) -> str | None:
-    """The XML of a domain with another size, None when it has that size already.
+    """Return the XML of a domain with another size, None if the domain has that size already.
 
     :param flavor: the name to put into its metadata; None leaves that as it is, an empty text takes it out.
     :param numa: the pins, NUMA cells and huge pages of that size; None leaves them as they are, an empty one takes them out.
@@ -49,7 +49,7 @@ def resized(
 
 
 def _same(most_and_first: tuple[int, int]) -> tuple[int, ...]:
-    """The one size that a domain has, nothing where it may grow."""
+    """Return the one size that a domain has; nothing if it may grow."""
     return most_and_first[:1] if most_and_first[0] == most_and_first[1] else ()
 
 
@@ -73,14 +73,14 @@ def _sized(text: str, vcpus: int | None, memory_mb: int | None, flavor: str | No
 
 
 def _vcpus(root: Element) -> tuple[int, int]:
-    """(the most it can have, how many it starts with)."""
+    """Return (the most vCPUs it can have, the number that it starts with)."""
     element = root.find("vcpu")
     most = integer(child_text(root, "vcpu", "1"), 1)
     return most, integer(element.get("current"), most) if element is not None else most
 
 
 def _memory(root: Element) -> tuple[int, int]:
-    """(the most it can have, how much it starts with), in MiB."""
+    """Return (the most memory it can have, the amount that it starts with), in MiB."""
     most = size_bytes(root.find("memory")) // 2**20
     current = root.find("currentMemory")
     return most, size_bytes(current) // 2**20 if current is not None else most

@@ -179,7 +179,9 @@ def find(root: Element, target: str) -> Element | None:
 
 
 def moved(disk: Element, place: Place) -> Element:
-    """A disk that is elsewhere. libvirt's data about the images behind the old one are left out."""
+    """Return a disk for its new place. libvirt's data about the images behind the old one are left
+    out.
+    """
     disk = _without_layers(disk)
     disk.set("type", place.type)
     source, driver = disk.find("source"), disk.find("driver")

@@ -461,7 +461,9 @@ class DiskMove:
         return {**done, "seconds": max(0.0, time.time() - record["began"])}
 
     def _why_not_copy(self, record: Mapping[str, Any]) -> str | None:
-        """Why the file at the destination is not the copy that was made, None when it is. A process goes on writing to a file that has lost its name."""
+        """Return the reason why the file at the destination is not the copy that was made, None if
+        it is. A process goes on writing to a file that has lost its name.
+        """
         path = record["destination"]
         if record.get("made_volume"):
             return places.why_not(self.conn, self._made(record), records.key_of(dict(record), "made"))

@@ -116,7 +116,7 @@ def is_there(conn: Any, place: Place) -> bool:
 
 
 def why_not(conn: Any, place: Place, key: str | None) -> str | None:
-    """Why a volume is not the one of this key, in words; None when it is."""
+    """Return the reason why a volume is not the one of this key, in words; None if it is."""
     pool, name = place.volume or ("", "")
     try:
         found = conn.storagePoolLookupByName(pool)

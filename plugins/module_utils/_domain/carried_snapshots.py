@@ -27,7 +27,7 @@ Carried = tuple[str, bool]
 
 
 def carried(text: str) -> list[Carried]:
-    """The records in the XML of a domain."""
+    """Return the records in the XML of a domain."""
     if NAMESPACE not in text:
         # Nearly all have none.
         return []
@@ -36,7 +36,7 @@ def carried(text: str) -> list[Carried]:
 
 
 def document(records: Iterable[Carried]) -> str:
-    """The element that carries records."""
+    """Return the element that carries records."""
     root = ET.Element("snapshots")
     for text, current in records:
         ET.SubElement(root, "snapshot", {"current": "yes"} if current else {}).text = text

@@ -47,7 +47,7 @@ STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "cra
 
 
 def state_name(number: int) -> str:
-    """The word for libvirt's number of a domain state."""
+    """Return the word for libvirt's number of a domain state."""
     return STATES[number] if 0 <= number < len(STATES) else "nostate"
 
 
@@ -77,7 +77,9 @@ def parse_domain(text: str) -> dict[str, Any]:
 
 
 def parse_disk(element: Element) -> dict[str, Any]:
-    """One ``<disk>``; its sizes stay None, for only the hypervisor knows them."""
+    """Return the facts of a ``<disk>``; its sizes stay None, because only the hypervisor knows
+    them.
+    """
     target = element.find("target")
     driver = element.find("driver")
     found: dict[str, Any] = {
@@ -149,7 +151,9 @@ def _named_source(kind: str, source: Element | None) -> str:
 
 
 def backing_files(element: Element) -> list[str]:
-    """The paths of a disk's backing chain as far as the XML tells it (a running domain's does)."""
+    """Return the paths of a disk's backing chain as far as the XML has it (a running domain's
+    does).
+    """
     paths = []
     layer = element.find("backingStore")
     while layer is not None:
@@ -186,7 +190,9 @@ def parse_interface(element: Element) -> dict[str, Any]:
 
 
 def parse_hostdevs(root: Element) -> list[dict[str, Any]]:
-    """All devices of the host that a domain has: passed through, as a network interface, or as a vDPA device."""
+    """Return all devices of the host that a domain has: passed through, as a network interface, or
+    as a vDPA device.
+    """
     found = [parse_hostdev(device) for device in root.findall("devices/hostdev")]
     for nic in root.findall("devices/interface"):
         source = nic.find("source")
@@ -202,7 +208,7 @@ def parse_hostdevs(root: Element) -> list[dict[str, Any]]:
 
 
 def parse_hostdev(element: Element) -> dict[str, Any]:
-    """One ``<hostdev>``: its type and an address that names the host's device."""
+    """Return the facts of a ``<hostdev>``: its type and an address that names the host's device."""
     kind = element.get("type") or element.get("mode")
     address = element.find("source/address")
     if address is None:
@@ -219,7 +225,7 @@ def parse_hostdev(element: Element) -> dict[str, Any]:
 
 
 def parse_metadata(root: Element) -> dict[str, str]:
-    """The texts below ``<drover:instance>``; other applications' metadata is not ours to read."""
+    """Return the texts below ``<drover:instance>``; the metadata of other applications is not read."""
     instance = root.find(f"metadata/{{{METADATA_NAMESPACE}}}instance")
     if instance is None:
         return {}
@@ -235,7 +241,7 @@ def parse_metadata(root: Element) -> dict[str, str]:
 
 
 def without_passwords(text: str) -> str:
-    """The XML without the passwords of graphical consoles, else as it is written."""
+    """Return the XML without the passwords of graphical consoles, otherwise unchanged."""
     return re.sub(r"""(<graphics\b(?:[^>"']|"[^"]*"|'[^']*')*?)\s+passwd\s*=\s*(?:"[^"]*"|'[^']*')""", r"\1", text)
 
 
@@ -258,7 +264,7 @@ def network_filters_of(text: str) -> list[str]:
 
 
 def nvram_path(text: str, system: bool = False) -> str | None:
-    """The file that keeps the domain's UEFI variables, or None.
+    """Return the file that keeps the domain's UEFI variables, or None.
 
     :param system: it is a domain of libvirt's system daemon, whose folder is known. libvirt before 9.2 picks the firmware anew at each start,
         and its definition has no path: then the file has the name of the domain.
@@ -274,7 +280,7 @@ def nvram_path(text: str, system: bool = False) -> str | None:
 
 
 def console_logs(text: str) -> list[str]:
-    """The files into which the domain's consoles are logged and whose names have its uuid."""
+    """Return the log files of the domain's consoles that have its uuid in their names."""
     root = parse(text)
     uuid = child_text(root, "uuid")
     paths = [log.get("file", "") for log in root.findall("devices/*/log")]
@@ -282,13 +288,15 @@ def console_logs(text: str) -> list[str]:
 
 
 def files_of_start(text: str, system: bool = False) -> list[str]:
-    """The files that libvirt makes when it first starts the domain: its UEFI variables and the logs of its consoles."""
+    """Return the files that libvirt makes when it first starts the domain: its UEFI variables and
+    the logs of its consoles.
+    """
     nvram = nvram_path(text, system)
     return [*([] if nvram is None else [nvram]), *console_logs(text)]
 
 
 def with_password(text: str, password: str) -> str:
-    """The XML with this password for each graphical console.
+    """Return the XML with this password for each graphical console.
 
     :raises ValueError: there is no such console, or the password is empty or too long for it.
     """

@@ -29,7 +29,7 @@ Forms = tuple[Optional[Element], Element]
 
 
 def disk_element(path: str, image_format: str, target: str, bus: str, readonly: bool, alias: str | None = None) -> Element:
-    """The ``<disk>`` of an image file, with the driver that the role place gives disks."""
+    """Return the ``<disk>`` of an image file, with the driver that the role place gives disks."""
     disk = ET.Element("disk", type="file", device="disk")
     ET.SubElement(disk, "driver", name="qemu", type=image_format, cache="none", discard="unmap")
     ET.SubElement(disk, "source", file=path)
@@ -42,7 +42,7 @@ def disk_element(path: str, image_format: str, target: str, bus: str, readonly: 
 
 
 def drive_element(target: str) -> Element:
-    """The ``<disk>`` of an empty CD-ROM drive."""
+    """Return the ``<disk>`` of an empty CD-ROM drive."""
     drive = ET.Element("disk", type="file", device="cdrom")
     ET.SubElement(drive, "driver", name="qemu", type="raw")
     ET.SubElement(drive, "target", dev=target, bus="sata")
@@ -51,7 +51,7 @@ def drive_element(target: str) -> Element:
 
 
 def interface_element(kind: str, source: str, mac: str, model: str) -> Element:
-    """The ``<interface>`` of a network or a bridge.
+    """Return the ``<interface>`` of a network or a bridge.
 
     :param kind: network or bridge.
     """
@@ -63,34 +63,38 @@ def interface_element(kind: str, source: str, mac: str, model: str) -> Element:
 
 
 def text_of(element: Element) -> str:
-    """An element as text for libvirt."""
+    """Return an element as text for libvirt."""
     return ET.tostring(element, encoding="unicode")
 
 
 def facts_of(element: Element) -> dict[str, Any]:
-    """A disk or an interface as the facts of a domain have it."""
+    """Return a disk or an interface in the form of the facts of a domain."""
     return parse_interface(element) if element.tag == "interface" else parse_disk(element)
 
 
 def cdroms(root: Element) -> list[Element]:
-    """The CD-ROM drives of a domain."""
+    """Return the CD-ROM drives of a domain."""
     return [disk for disk in root.findall("devices/disk") if disk.get("device") == "cdrom"]
 
 
 def targets(roots: Iterable[Element]) -> set[str]:
-    """The targets that are taken, by whatever device."""
+    """Return the targets that any device has taken."""
     return {target.get("dev", "") for root in roots for target in root.findall("devices/disk/target")}
 
 
 def free_target(roots: Iterable[Element], bus: str) -> str:
-    """The first target of a bus that is free in all forms of a domain: vdb after vda, vdaa after vdz."""
+    """Return the first target of a bus that is free in all forms of a domain: vdb after vda, vdaa
+    after vdz.
+    """
     taken, letters = targets(roots), [chr(code) for code in range(ord("a"), ord("z") + 1)]
     names = [*letters, *(first + second for first in letters for second in letters)]
     return next(TARGETS[bus] + name for name in names if TARGETS[bus] + name not in taken)
 
 
 def with_medium(drive: Element, path: str | None) -> Element:
-    """A CD-ROM drive with another medium in it; None for an empty drive. All else of the drive stays as it is."""
+    """Return a CD-ROM drive with another medium in it; None for an empty drive. All else of the
+    drive stays as it is.
+    """
     drive = copy.deepcopy(drive)
     for tag in ("source", "backingStore", "mirror"):
         for each in drive.findall(tag):
@@ -112,7 +116,7 @@ def mac_of(uuid: str, kind: str, source: str) -> str:
 
 
 def lines(forms: Forms, tag: str) -> str:
-    """The devices of a domain for a diff, a line for each, sorted.
+    """Return the devices of a domain for a diff, a line for each, sorted.
 
     :param tag: disk or interface.
     """

@@ -36,7 +36,7 @@ class NotReleased(LibvirtProblem):
 
 
 def forms_of(domain: Any) -> Forms:
-    """A domain as it runs and as it is defined.
+    """Return a domain as it runs and as it is defined.
 
     :raises libvirt.libvirtError: it cannot be read.
     """

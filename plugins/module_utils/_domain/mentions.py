@@ -101,7 +101,8 @@ class Mentions:
         self.meant.update([path] if meant else [])
 
     def files(self) -> list[dict[str, Any]]:
-        """The files and folders, in the form of disks: list of dicts type (file, dir or volume), source, format and written.
+        """Return the files and folders, in the form of disks: list of dicts type (file, dir or
+        volume), source, format and written.
 
         The format is raw where nothing can be behind a file, and None where something may be. Left out is what no host shares: programs
         and firmware of its system, and what only texts for people name.

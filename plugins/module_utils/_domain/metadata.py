@@ -31,7 +31,7 @@ def places(domain: Any) -> list[int]:
 
 
 def labels(domain: Any, place: int) -> str:
-    """The text of its labels, as a discovery reads it; empty where there are none."""
+    """Return the text of its labels, as a discovery reads it; empty if there are none."""
     return _labels.text_of(_read(domain, place).findall(_labels.ELEMENT))
 
 

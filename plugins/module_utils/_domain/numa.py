@@ -27,7 +27,7 @@ NONE: dict[str, Any] = {
 
 
 def parse_numa(root: Element) -> dict[str, Any] | None:
-    """The pins, NUMA cells and huge pages of domain XML; None for a domain without any.
+    """Return the pins, NUMA cells and huge pages of domain XML; None for a domain without any.
 
     Returns ``cpuset`` (host CPUs of all vCPUs without a pin, or None), ``vcpu_pins``, ``emulator_pins`` (list or None),
     ``iothread_pins``, ``memory`` (``mode`` and ``nodes``, or None), ``cells`` (of the guest), ``pages`` and ``locked``.
@@ -49,7 +49,8 @@ def parse_numa(root: Element) -> dict[str, Any] | None:
 
 
 def pinned_cpus(numa: dict[str, Any] | None) -> set[int]:
-    """The host CPUs that a domain has for single vCPUs, and for its emulator if that has one alone.
+    """Return the host CPUs that a domain has for single vCPUs, and for its emulator if that has one
+    alone.
 
     :param numa: the result of parse_numa().
     """
@@ -80,7 +81,9 @@ def _memory(element: Element | None) -> dict[str, Any] | None:
 
 
 def _cells(root: Element) -> list[dict[str, Any]]:
-    """The cells of the guest, each with the host cells that its memory comes from; none given leaves ``mode`` and ``nodes`` empty."""
+    """Return the cells of the guest, each with the host cells of its memory; without these,
+    ``mode`` and ``nodes`` are empty.
+    """
     where = {integer(each.get("cellid")): _memory(each) for each in root.findall("numatune/memnode")}
     cells = []
     for number, cell in enumerate(root.findall("cpu/numa/cell")):

@@ -28,12 +28,12 @@ PRESS_AGAIN = 10
 
 
 def state_of(domain: Any) -> str:
-    """The domain's state as one of the words of ``_domain_xml.STATES``."""
+    """Return the domain's state as one of the words of ``_domain_xml.STATES``."""
     return state_name(domain.info()[0])
 
 
 def find(conn: Any, uuid: str | None = None, name: str | None = None) -> Any:
-    """The domain of that uuid, or of that name, or None."""
+    """Return the domain of that uuid, or of that name, or None."""
     try:
         return conn.lookupByUUIDString(uuid) if uuid else conn.lookupByName(name)
     except libvirt.libvirtError as exc:

@@ -44,6 +44,8 @@ def _texts_of_snapshots(domain: Any, wanted: bool | None) -> list[str]:
 
 
 def _texts_of_saved(domain: Any, wanted: bool | None) -> list[str]:
-    """The guest starts from its saved memory with the devices that it had then."""
+    """Return the XML of the saved memory: the guest starts from it with the devices that it had
+    then.
+    """
     there = domain.hasManagedSaveImage(0) if wanted is None else wanted
     return [domain.managedSaveGetXMLDesc(0)] if there else []

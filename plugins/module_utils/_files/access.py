@@ -90,7 +90,7 @@ def call_each(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], lim
 
 
 def real_path(path: str) -> str:
-    """``os.path.realpath(path)``; links that do not answer are taken as folders."""
+    """Return ``os.path.realpath(path)``; links that do not answer are taken as folders."""
     try:
         return call(os.path.realpath, path)
     except Unresponsive as exc:
@@ -98,7 +98,9 @@ def real_path(path: str) -> str:
 
 
 def open_regular(path: str) -> BinaryIO:
-    """A file, opened for reading bytes. A pipe or a device in its place is an OSError rather than a wait."""
+    """Open a file for reading bytes. A pipe or a device in its place is an OSError rather than a
+    wait.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -107,7 +109,7 @@ def open_regular(path: str) -> BinaryIO:
 
 
 def _answers(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limit: float, fresh: bool = False) -> list[tuple[bool, Any]]:
-    """The answers of :func:`call_each`, up to the first that does not come in time.
+    """Return the answers of :func:`call_each`, up to the first that does not come in time.
 
     :param fresh: only a child that is made now will do.
     """
@@ -202,7 +204,7 @@ def _sentence(path: str, place: str, when: str) -> str:
 
 
 def _find(path: str) -> tuple[str, str]:
-    """(What does not answer, where the path leads)."""
+    """Return (the place that does not answer, the target of the path)."""
     place = real = path
     child = None
     try:
@@ -228,7 +230,9 @@ def _find(path: str) -> tuple[str, str]:
 
 
 def _carefully(silent: Collection[str], function: Callable[..., Any], *args: Any) -> Any:
-    """``function(*args)`` where the way to its path does not lead through something that did not answer before."""
+    """Call ``function(*args)`` unless the way to its path leads through a place that did not answer
+    before.
+    """
     path = _path_of(args)
     if path is not None and path in silent:
         raise Unresponsive(_sentence(path, path, "before"), path, path)
@@ -240,7 +244,8 @@ def _carefully(silent: Collection[str], function: Callable[..., Any], *args: Any
 
 
 def _steps(path: str, link: Callable[[str], str | None]) -> Iterator[tuple[str, str]]:
-    """(Mount point, path with its links followed so far) of each place on the way to a path, before it is touched.
+    """Yield (mount point, path with its links followed so far) of each place on the way to a path,
+    before it is touched.
 
     :param link: a function that touches a place; it returns the target of a link.
     """

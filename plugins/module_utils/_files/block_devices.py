@@ -28,7 +28,7 @@ _FOLDERS = ("mapper", "disk/by-id", "disk/by-path", "disk/by-partuuid", "disk/by
 
 
 def identity(path: str) -> str | None:
-    """The text that a device has on every host that sees it, or None where it has none.
+    """Return the text that a device has on every host that sees it, or None if it has none.
 
     :param path: a device, by whichever of its names.
     """
@@ -47,7 +47,7 @@ def _identity_of_path(path: str) -> str | None:
 
 
 def _identity(device: str) -> str | None:
-    """The same of a folder of sysfs."""
+    """Return the identity of a device by its folder of sysfs."""
     partition = _read(device, "partition")
     if partition:
         whole = _identity(os.path.dirname(device))
@@ -74,7 +74,9 @@ def _is_worldwide(name: str) -> bool:
 
 
 def listing() -> list[dict[str, Any]]:
-    """The devices of this host that have an identity: list of dicts id and names, all their paths, sorted."""
+    """Return the devices of this host that have an identity: list of dicts id and names, all their
+    paths, sorted.
+    """
     try:
         return access.call(_listing)
     except (OSError, access.Unresponsive):
@@ -102,7 +104,9 @@ def _listing() -> list[dict[str, Any]]:
 
 
 def loop_files() -> list[tuple[str, str]]:
-    """The files that loop devices of this host have as their content: list of (path, device)."""
+    """Return the files that loop devices of this host have as their content: list of (path,
+    device).
+    """
     block, found = os.path.join(SYSFS, "block"), []
     for name in _names(block):
         path = _read(os.path.join(block, name), "loop/backing_file") if name.startswith("loop") else None

@@ -84,7 +84,7 @@ class Child:
             os.kill(self._pid, signal.SIGKILL)
 
     def forget(self) -> None:
-        """In a fork of this process: the child is not the fork's."""
+        """Forget the child in a fork of this process: it is not the fork's."""
         self._line.close()
 
 
@@ -151,7 +151,7 @@ def _work(line: socket.socket, function: Callable[..., Any], many: Sequence[tupl
 
 
 def _packed(found: tuple[bool, Any]) -> bytes:
-    """An outcome as bytes; where it cannot be pickled, an error with its text instead."""
+    """Return an outcome as bytes; if it cannot be pickled, return an error with its text instead."""
     try:
         data = pickle.dumps(found)
         if not found[0]:

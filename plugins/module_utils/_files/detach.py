@@ -86,7 +86,9 @@ def _once(mouth: int) -> Callable[[str], None]:
 
 
 def hear(ears: Mapping[Any, int], seconds: float) -> dict[Any, str | None]:
-    """The word that each of ``ears`` (``{key: descriptor}``) hears, within ``seconds``; None if none came."""
+    """Return the word that each of ``ears`` (``{key: descriptor}``) hears, within ``seconds``; None
+    if none came.
+    """
     words = dict.fromkeys(ears)
     open_ears = {descriptor: key for key, descriptor in ears.items()}
     # Not select(), which knows no descriptor above 1023.

@@ -41,7 +41,7 @@ class Digest:
         self._size = self._done = 0
 
     def data(self, piece: bytes) -> None:
-        """The next bytes."""
+        """Take up the next bytes."""
         self._size += len(piece)
         self._block += piece
         while len(self._block) >= BLOCK:
@@ -49,7 +49,7 @@ class Digest:
             del self._block[:BLOCK]
 
     def hole(self, length: int) -> None:
-        """So many zeros."""
+        """Take up so many zeros."""
         first = min(length, -len(self._block) % BLOCK)
         self.data(bytes(first))
         blocks, rest = divmod(length - first, BLOCK)
@@ -66,7 +66,7 @@ class Digest:
             self._hash = hashlib.sha256()
 
     def end(self) -> str:
-        """The digest of all of it."""
+        """Return the digest of the whole content."""
         if self._block:
             self._take(bytes(self._block.ljust(BLOCK, b"\0")))
         if self._done % PIECE:
@@ -85,7 +85,7 @@ def _whole(size: int, pieces: Iterable[str]) -> str:
 
 
 def _piece(path: str, start: int) -> str:
-    """The digest of one piece of a file; holes are not read."""
+    """Return the digest of one piece of a file; holes are not read."""
     found = hashlib.sha256()
     with open(path, "rb", buffering=0) as handle:
         descriptor, offset = handle.fileno(), start
@@ -121,7 +121,7 @@ def is_settled(stamp: Mapping[str, Any]) -> bool:
 
 
 def of_file(path: str, seconds: float | None = None) -> tuple[str | None, dict[str, Any]]:
-    """``(digest, stamp)`` of a file of this host.
+    """Return ``(digest, stamp)`` of a file of this host.
 
     :param seconds: the time to read it; the next call goes on from there. With 0 nothing is read: only a known digest is returned.
     :returns: a digest of None when there was no time, or it changed while it was read.

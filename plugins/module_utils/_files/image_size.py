@@ -19,7 +19,7 @@ _QCOW2_MAGIC = b"QFI\xfb"
 
 
 def image_size(path: str, image_format: str | None) -> tuple[int, int] | None:
-    """``(virtual bytes, allocated bytes)`` of the image file, or None if it cannot be read.
+    """Return ``(virtual bytes, allocated bytes)`` of the image file, or None if it cannot be read.
 
     A raw file's virtual size is its length. The space taken is what the file system gave it.
     """
@@ -36,7 +36,9 @@ def image_size(path: str, image_format: str | None) -> tuple[int, int] | None:
 
 
 def qcow2_virtual_size(path: str) -> int | None:
-    """The virtual size in bytes that a qcow2 header states, or None when it is no qcow2 file."""
+    """Return the virtual size in bytes that a qcow2 header states, or None when it is no qcow2
+    file.
+    """
     with open_regular(path) as handle:
         header = handle.read(32)
     if len(header) < 32 or header[:4] != _QCOW2_MAGIC:

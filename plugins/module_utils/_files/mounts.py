@@ -31,7 +31,7 @@ def all_mounts() -> list[Mount]:
 
 
 def parse_mounts(text: str) -> list[Mount]:
-    """The same from the text of /proc/self/mountinfo (see proc(5))."""
+    """Return the mounts in a text of /proc/self/mountinfo (see proc(5))."""
     mounts = []
     for line in text.splitlines():
         fields = line.split(" ")
@@ -45,7 +45,7 @@ def parse_mounts(text: str) -> list[Mount]:
 
 
 def swap_files() -> list[str]:
-    """The files that this host swaps to."""
+    """Return the files that this host swaps to."""
     try:
         with open(SWAPS, encoding="utf-8", errors="backslashreplace") as file:
             rows = [line.split() for line in file.read().splitlines()[1:]]
@@ -55,12 +55,12 @@ def swap_files() -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """A field without the kernel's escapes (octal: blank, tab, newline, backslash)."""
+    """Return a field without the kernel's escapes (octal: blank, tab, newline, backslash)."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
 
 
 def mount_of(path: str, mounts: Iterable[Mount]) -> Mount | None:
-    """The mount that a path lies on, as all_mounts() returns it, or None.
+    """Return the mount that a path lies on, as all_mounts() returns it, or None.
 
     :param path: absolute and without links.
     """

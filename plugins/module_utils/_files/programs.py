@@ -13,5 +13,7 @@ import os
 
 
 def environment() -> dict[str, str]:
-    """The environment of this process, with messages in English and numbers and times as programs write them for each other."""
+    """Return the environment of this process, with messages in English and numbers and times as
+    programs write them for each other.
+    """
     return {**os.environ, "LC_ALL": "C", "LANGUAGE": "C"}

@@ -60,7 +60,8 @@ def _cpu(element: Element | None, cells: Sequence[Any]) -> dict[str, Any]:
 
 
 def numa_cells(host: Element) -> list[dict[str, Any]]:
-    """The NUMA cells below a ``<host>`` element: memory in MiB, CPUs, distances, counts of page sizes in KiB.
+    """Return the NUMA cells below a ``<host>`` element: memory in MiB, CPUs, distances, counts of
+    page sizes in KiB.
 
     The smallest page size has all memory that is in no huge page. ``free`` of the pages is None, for only a call tells it.
     """
@@ -82,7 +83,9 @@ def numa_cells(host: Element) -> list[dict[str, Any]]:
 
 
 def _cell_cpu(cpu: Element) -> dict[str, Any]:
-    """A CPU of a cell. libvirt does not know where a CPU is that is offline: then all but its number is None, and it has no siblings."""
+    """Return a CPU of a cell. libvirt does not know where a CPU is that is offline: then all but
+    its number is None, and it has no siblings.
+    """
     known = cpu.get("core_id") is not None
     return {
         "id": integer(cpu.get("id")),
@@ -95,7 +98,9 @@ def _cell_cpu(cpu: Element) -> dict[str, Any]:
 
 
 def _number(text: str | None) -> int | None:
-    """A number of a part of the CPU; None where the kernel does not tell it, which libvirt may write as -1."""
+    """Return a number of a part of the CPU; None if the kernel does not know it, which libvirt may
+    write as -1.
+    """
     return None if text is None or integer(text, -1) < 0 else integer(text)
 
 
@@ -117,7 +122,7 @@ def read_free_pages(conn: Any, cells: Sequence[dict[str, Any]]) -> None:
 
 
 def supported_instances(root: Element) -> list[list[str]]:
-    """``[[arch, domain type, os type], ...]`` for each guest the hypervisor can run."""
+    """Return ``[[arch, domain type, os type], ...]`` for each guest the hypervisor can run."""
     found = []
     for guest in root.findall("guest"):
         os_type = child_text(guest, "os_type")
@@ -130,7 +135,9 @@ def supported_instances(root: Element) -> list[list[str]]:
 
 
 def cpu_element(text: str) -> str | None:
-    """The ``<cpu>`` element of a host's capabilities as XML text, or None when it names no model."""
+    """Return the ``<cpu>`` element of a host's capabilities as XML text, or None when it names no
+    model.
+    """
     element = parse(text).find("host/cpu")
     if element is None or element.find("model") is None:
         return None
@@ -138,7 +145,8 @@ def cpu_element(text: str) -> str | None:
 
 
 def host_model_cpu(text: str) -> str | None:
-    """The CPU that ``host-model`` stands for, from domain capabilities, as a ``<cpu>`` element's text.
+    """Return the CPU that ``host-model`` stands for, from domain capabilities, as a ``<cpu>``
+    element's text.
 
     None when the hypervisor does not support host-model (TCG of another architecture, say).
     """
@@ -154,7 +162,7 @@ def host_model_cpu(text: str) -> str | None:
 
 
 def features_of(text: str) -> list[str]:
-    """The names of the features that a ``<cpu>`` element requires."""
+    """Return the names of the features that a ``<cpu>`` element requires."""
     return sorted(
         {
             feature.get("name", "")

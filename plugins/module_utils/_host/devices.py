@@ -25,7 +25,9 @@ _KINDS = ("PCI_DEV", "NET", "VDPA", "MDEV_TYPES", "MDEV")
 
 
 def read_devices(conn: Any) -> dict[str, list[dict[str, Any]]]:
-    """The devices that guests may get: ``pci_devices``, ``mdev_types`` and ``mdev_devices``, each sorted; empty where the driver knows none."""
+    """Return the devices that guests may get: ``pci_devices``, ``mdev_types`` and ``mdev_devices``,
+    each sorted; empty where the driver knows none.
+    """
     found = []
     for device in _listing(conn):
         try:
@@ -63,7 +65,7 @@ def _is_active(device: Any) -> bool:
 
 
 def parse_devices(found: Iterable[tuple[str, bool]]) -> dict[str, list[dict[str, Any]]]:
-    """Descriptions of node devices, made into the lists of read_devices().
+    """Return the descriptions of node devices, made into the lists of read_devices().
 
     :param found: pairs of XML and True if the device is there now.
     """
@@ -95,7 +97,7 @@ def parse_devices(found: Iterable[tuple[str, bool]]) -> dict[str, list[dict[str,
 
 
 def _identity(element: Element | None) -> tuple[str | None, str | None]:
-    """``(id without 0x, words)`` of a ``<vendor>`` or ``<product>`` element."""
+    """Return ``(id without 0x, words)`` of a ``<vendor>`` or ``<product>`` element."""
     if element is None:
         return None, None
     return _hex(element.get("id")), (element.text or "").strip() or None
@@ -148,7 +150,9 @@ def _add_child(device: dict[str, Any], kind: str, capability: Element) -> None:
 
 
 def _mdev_types(root: Element, capability: Element) -> list[dict[str, Any]]:
-    """The types of mediated devices that can be made of a device: of a PCI device or of another (``css``, ``ap_matrix``, a sample driver)."""
+    """Return the types of mediated devices that can be made of a device: of a PCI device or of
+    another (``css``, ``ap_matrix``, a sample driver).
+    """
     types = capability.findall("type") if capability.get("type") == "mdev_types" else []
     types += capability.findall("capability[@type='mdev_types']/type")
     return [

@@ -163,7 +163,8 @@ class DiskFacts:
         return bool(shared_id) or any(path.startswith(f"{folder.rstrip('/')}/") for folder in self._declared)
 
     def images(self, seconds: float) -> list[dict[str, Any]]:
-        """The content of images that each host has by itself, behind disks on shared storage: list of dicts path, digest and stamp.
+        """Return the content of images that each host has by itself, behind disks on shared
+        storage: list of dicts path, digest and stamp.
 
         :param seconds: the time to read images whose digest is not known yet. Known digests cost no time.
         """

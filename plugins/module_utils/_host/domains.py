@@ -77,7 +77,7 @@ def read_domains(
 
 
 def read_domain(domain: Any, local: bool) -> dict[str, Any]:
-    """One domain in the same form, for a module that works on just that one."""
+    """Return one domain in the same form, for a module that works on only that one."""
     stats = {"state.state": domain.info()[0]}
     entry = _entry(domain, stats, [None, None, None])
     if local:
@@ -120,7 +120,7 @@ def _warn(warn: Callable[[str], object] | None, text: str) -> None:
 
 
 def _stats(conn: Any, wanted: int) -> list[tuple[Any, dict[str, Any]]]:
-    """``[(domain, stats)]`` for all domains, in one call where the driver has it."""
+    """Return ``[(domain, stats)]`` for all domains, in one call where the driver has it."""
     # Without NOWAIT one domain whose QEMU hangs, or that is just being migrated, holds up all.
     for stats, flags in ((wanted, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT), (wanted, 0), (0, 0)):
         try:
@@ -139,7 +139,7 @@ def _stats(conn: Any, wanted: int) -> list[tuple[Any, dict[str, Any]]]:
 
 
 def _uuids(conn: Any, flag: int) -> set[str]:
-    """The uuids of the domains with a property; none where the driver cannot filter by it."""
+    """Return the uuids of the domains with a property; none where the driver cannot filter by it."""
     try:
         return {domain.UUIDString() for domain in conn.listAllDomains(flag)}
     except libvirt.libvirtError as exc:
@@ -151,7 +151,7 @@ def _uuids(conn: Any, flag: int) -> set[str]:
 def _entry(
     domain: Any, stats: Mapping[str, Any], known: Sequence[bool | None], warn: Callable[[str], object] | None = None
 ) -> dict[str, Any]:
-    """The facts of a domain that its XML has.
+    """Return the facts of a domain that its XML has.
 
     :param known: whether it runs, has snapshots, has saved memory; None to ask libvirt.
     """
@@ -234,7 +234,8 @@ def _add_sizes(
     pools: Sequence[Mapping[str, Any]] = (),
     conn: Any = None,
 ) -> None:
-    """Virtual size and space taken of all disks, in bytes: from the file, the bulk statistics, or one call more.
+    """Add the virtual size and the taken space of all disks, in bytes: from the file, the bulk
+    statistics, or one more call.
 
     :param conn: for bulk statistics of those whose files do not tell; None for one call for each.
     """
@@ -258,7 +259,9 @@ def _is_unknown(disk: Mapping[str, Any]) -> bool:
 def _add_sizes_of_files(
     entries: Sequence[dict[str, Any]], warn: Callable[[str], object] | None, pools: Sequence[Mapping[str, Any]]
 ) -> set[str]:
-    """The sizes that this machine sees by itself; returns the uuids of domains with storage that does not answer."""
+    """Add the sizes that this machine sees by itself; return the uuids of domains with storage that
+    does not answer.
+    """
     folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in FOLDER_POOLS and pool["path"]}
     seen = [(entry, disk, _path(disk, folders)) for entry in entries for disk in _disks(entry) if _is_unknown(disk)]
     seen = [each for each in seen if each[2] is not None]
@@ -287,7 +290,7 @@ def _path(disk: Mapping[str, Any], folders: Mapping[str, str]) -> str | None:
 
 
 def _look(path: str, kind: str, image_format: str | None) -> tuple[int, int] | None:
-    """The size of an image file. Of a device it is enough that it answers."""
+    """Return the size of an image file. Of a device it is enough that it answers."""
     if kind != "block":
         return image_size(path, image_format)
     try:
@@ -304,7 +307,9 @@ def _look(path: str, kind: str, image_format: str | None) -> tuple[int, int] | N
 
 
 def _block_stats(conn: Any, domains: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
-    """dict uuid -> statistics of some domains and their disks; empty where the driver has none."""
+    """Return dict uuid -> statistics of some domains and their disks; empty where the driver has
+    none.
+    """
     wanted = libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_BLOCK
     try:
         pairs = conn.domainListGetStats(domains, wanted, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT)
@@ -316,7 +321,7 @@ def _block_stats(conn: Any, domains: Sequence[Any]) -> dict[str, Mapping[str, An
 
 
 def _add_reported_sizes(disks: Iterable[dict[str, Any]], domain: Any, stats: Mapping[str, Any], local: bool) -> None:
-    """The sizes that are not known from a file, as libvirt tells them."""
+    """Add libvirt's values for the sizes that are not known from a file."""
     by_target: dict[Any, str] = {}
     for index in range(stats.get("block.count", 0)):
         prefix = f"block.{index}."
@@ -337,7 +342,7 @@ def _add_reported_sizes(disks: Iterable[dict[str, Any]], domain: Any, stats: Map
 
 
 def _add_sizes_of_volumes(disks: Iterable[dict[str, Any]], conn: Any, pools: Sequence[Mapping[str, Any]]) -> None:
-    """The sizes of volumes as their pools had them when libvirt last looked, which opens nothing."""
+    """Add the sizes of volumes from libvirt's last look at their pools, which opens nothing."""
     for disk in filter(_is_unknown, disks):
         names = {pool["name"]: _volume_of(disk, pool) for pool in pools if pool["state"] == "running"}
         for pool, volume in names.items():

@@ -28,7 +28,7 @@ from .storage import read_addresses, read_instances_storage, read_networks, read
 def read_hypervisor(
     conn: Any, uri: str, instances_path: str, warn: Callable[[str], object], shared_pools: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The facts of the hypervisor behind ``conn``; plain JSON types only.
+    """Return the facts of the hypervisor behind ``conn``; plain JSON types only.
 
     ``shared_pools`` are names of storage pools that are shared though that cannot be seen.
     ``warn`` is called with a sentence for each thing that could not be read.
@@ -101,7 +101,9 @@ def _cpu(conn: Any, cpu: Mapping[str, Any], text: str, info: Sequence[Any]) -> d
 
 
 def _online(conn: Any, active: int) -> list[int]:
-    """The numbers of the CPUs that are online; the first ``active`` ones if libvirt does not say."""
+    """Return the numbers of the CPUs that are online; the first ``active`` ones if libvirt does not
+    say.
+    """
     try:
         states = conn.getCPUMap(0)[1]
     except libvirt.libvirtError:

@@ -46,7 +46,7 @@ def probe(conn: Any, arch: str, supported_instances: Iterable[Sequence[str]], cp
 
 
 def _start(conn: Any, text: str) -> tuple[bool | None, str]:
-    """(whether it started, or None where that is not known; why it did not)"""
+    """Return (True if it started, or None if this is not known; the reason why it did not)"""
     flags = libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY
     deadline = time.monotonic() + TIMEOUT / 2
     while True:

@@ -28,7 +28,7 @@ _RUNNING = _POOL_STATES.index("running")
 
 
 def read_pools(conn: Any, mounts: Sequence[Mount] | None) -> list[dict[str, Any]]:
-    """The storage pools, sorted by name; sizes in GiB (fractions kept to two digits).
+    """Return the storage pools, sorted by name; sizes in GiB (fractions kept to two digits).
 
     :param mounts: the mounts of this machine; None when the URI names another one.
     :raises libvirt.libvirtError: there are pools, and libvirt does not tell them.
@@ -70,7 +70,7 @@ def _pool(pool: Any, mounts: Sequence[Mount] | None) -> dict[str, Any]:
 
 
 def _available(pool_type: str | None, state: int, real_path: str | None, last: int) -> int:
-    """The bytes that are free in a pool.
+    """Return the bytes that are free in a pool.
 
     libvirt sees changes that others make in a folder only when its pool is refreshed.
 
@@ -94,7 +94,7 @@ def read_instances_storage(
     pools: Sequence[Mapping[str, Any]],
     warn: Callable[[str], object],
 ) -> dict[str, Any]:
-    """Size and room of the storage below ``instances_path``, in whole GiB.
+    """Return the size and room of the storage below ``instances_path``, in whole GiB.
 
     On the hypervisor the numbers are of the file system of the nearest existing parent; from
     elsewhere, of the running pool that covers the path. ``warn`` gets a sentence if there is
@@ -135,7 +135,7 @@ def read_instances_storage(
 
 
 def _from_filesystem(path: str) -> tuple[int, int, int] | None:
-    """``(total, used, free)`` in bytes of the file system that ``path`` is or would be on."""
+    """Return ``(total, used, free)`` in bytes of the file system that ``path`` is or would be on."""
     place = os.path.abspath(path)
     while not os.path.exists(place) and place != os.path.dirname(place):
         place = os.path.dirname(place)
@@ -151,7 +151,9 @@ def _from_filesystem(path: str) -> tuple[int, int, int] | None:
 
 
 def _from_pools(path: str, pools: Iterable[Mapping[str, Any]]) -> tuple[float, float, float] | None:
-    """The same from the running pool with the longest target path that covers ``path``."""
+    """Return the same numbers of the running pool with the longest target path that covers
+    ``path``.
+    """
     wanted = os.path.normpath(path)
     best = None
     for pool in pools:
@@ -167,7 +169,7 @@ def _from_pools(path: str, pools: Iterable[Mapping[str, Any]]) -> tuple[float, f
 
 
 def over_committed(domains: Iterable[Mapping[str, Any]]) -> int:
-    """Bytes that the domains' local disks may still grow by.
+    """Return the bytes that the domains' local disks may still grow by.
 
     As Nova counts: virtual size less space taken, never below nothing, for image files; block
     devices are as large as they are; volumes and disks on the network are not on this storage.
@@ -184,7 +186,7 @@ def over_committed(domains: Iterable[Mapping[str, Any]]) -> int:
 
 
 def read_networks(conn: Any) -> list[dict[str, Any]]:
-    """The virtual networks, sorted by name, with the bridge of each and whether it is up.
+    """Return the virtual networks, sorted by name, with the bridge of each and whether it is up.
 
     :raises libvirt.libvirtError: there are networks, and libvirt does not tell them.
     """
@@ -208,7 +210,8 @@ def read_networks(conn: Any) -> list[dict[str, Any]]:
 
 
 def read_addresses(conn: Any) -> dict[str, list[str]]:
-    """The addresses that libvirt's own networks have given out: dict MAC address -> list; one call for each network.
+    """Return the addresses that libvirt's own networks have given out: dict MAC address -> list;
+    one call for each network.
 
     Empty where libvirt does not tell.
     """

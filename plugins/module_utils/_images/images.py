@@ -287,7 +287,7 @@ def _check_folder(path: str) -> None:
 
 
 def part_name(path: str) -> str:
-    """A name of the moment for a file that will be ``path``."""
+    """Return a temporary name for a file that will be ``path``."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".drover-{secrets.token_hex(4)}-{name[:200]}.part")
 
@@ -334,7 +334,8 @@ def _run_qemu_img(
 def _run(
     command: Sequence[str], doing: str, why_not: Callable[[], str | None] | None = None, limit: float | None = None
 ) -> tuple[int, str, str]:
-    """(Exit status, output, errors) of a program; it is not waited for longer than ``limit`` seconds, not even after it was killed.
+    """Return (exit status, output, errors) of a program; do not wait for it longer than ``limit``
+    seconds, not even after it was killed.
 
     :param why_not: says when to give it up, in place of that limit.
     """

@@ -34,7 +34,7 @@ class StillMerging(LibvirtProblem):
 
 
 def real(path: str) -> str:
-    """The path of a file without links.
+    """Return the path of a file without links.
 
     :raises Unresponsive: its file system does not answer.
     """
@@ -60,7 +60,7 @@ def position(chain: Sequence[str], image: str) -> int | None:
 
 
 def disk_of(root: Element, target: str) -> Element:
-    """The disk of a domain by its target.
+    """Return the disk of a domain by its target.
 
     :raises LibvirtProblem: there is none.
     """
@@ -72,7 +72,7 @@ def disk_of(root: Element, target: str) -> Element:
 
 
 def file_of(element: Element) -> str | None:
-    """The image file of a disk, or of a layer of it."""
+    """Return the image file of a disk, or of a layer of it."""
     source = element.find("source")
     return None if source is None else source.get("file")
 
@@ -106,7 +106,7 @@ def merge_offline(module: AnsibleModule, upper: str | None, image: str, base: tu
 
 
 def job_of(domain: Any, target: str) -> dict[str, Any]:
-    """The block job of a disk, empty where there is none.
+    """Return the block job of a disk, empty if there is none.
 
     :raises libvirt.libvirtError: it is not known.
     """
@@ -173,6 +173,6 @@ def _named(disk: Element, target: str, image: str) -> str:
 
 
 def text_of(problem: Exception) -> str:
-    """An error of libvirt's or of ours in words, without a full stop."""
+    """Return an error of libvirt's or of ours in words, without a full stop."""
     text = binding.text_of(problem) if isinstance(problem, libvirt.libvirtError) else str(problem)
     return text.rstrip(".")

@@ -24,7 +24,9 @@ NAME = re.compile(r"[0-9a-f]{64}|[0-9a-f]{128}")
 
 
 def digits_of(path: str) -> str | None:
-    """The digits of the checksum of an image of the cache that is as it was when that was right; None of every other file."""
+    """Return the digits of the checksum of an image of the cache that is unchanged since its check;
+    None for every other file.
+    """
     folder, name = os.path.split(path)
     if os.path.basename(folder) != CACHE or not NAME.fullmatch(name):
         return None

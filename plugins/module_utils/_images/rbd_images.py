@@ -44,7 +44,7 @@ def can_clone(conn: Any, pool: str) -> bool:
 
 
 def bring(conn: Any, pool: str, digits: str, file: str, file_format: str, size: int) -> str:
-    """The name of a whole image in a pool, which is filled from a file if there is none.
+    """Return the name of a whole image in a pool, which is filled from a file if there is none.
 
     :param digits: of the checksum of the file.
     :param size: of the image in bytes, as guests see it.
@@ -135,7 +135,9 @@ def _whole(conn: Any, pool: Any, records: Records, digits: str, file: str, file_
 
 
 def kept(conn: Any) -> list[dict[str, Any]]:
-    """The images for clones in the pools of this host, which no cleaning removes: dicts path and reason."""
+    """Return the images for clones in the pools of this host, which no cleaning removes: dicts path
+    and reason.
+    """
     found = []
     for pool in missing_drivers.listed(conn.listAllStoragePools, libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
         if parse(pool.XMLDesc(0)).get("type") != "rbd":

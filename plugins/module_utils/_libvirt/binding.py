@@ -88,7 +88,7 @@ class LibvirtSilent(*((LibvirtProblem, libvirt.libvirtError) if libvirt else (Li
 
 
 def host_name() -> str:
-    """The name of the machine that this runs on."""
+    """Return the name of the machine that this runs on."""
     return socket.gethostname()
 
 
@@ -144,12 +144,12 @@ def silence() -> None:
 
 
 def _swallow(context: Any, error: Any) -> None:
-    """An error handler that prints nothing: see :func:`silence`."""
+    """Print nothing for an error: see :func:`silence`."""
     _LAST.error = error
 
 
 def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of libvirt's whose exceptions always have what libvirt said.
+    """Return a function of libvirt with exceptions that always have libvirt's error.
 
     The binding reads the error only when it makes its exception, and what Python frees of libvirt's in between clears it.
     """
@@ -178,7 +178,9 @@ def is_system(conn: Any) -> bool:
 
 
 def quiet_uri(uri: str) -> str:
-    """``uri`` with SSH's questions switched off, so that a missing key fails rather than hangs."""
+    """Return ``uri`` with SSH's questions switched off, so that a missing key fails rather than
+    hangs.
+    """
     parts = urllib.parse.urlsplit(uri)
     if "+ssh" not in parts.scheme or "no_tty=" in parts.query:
         return uri
@@ -187,7 +189,7 @@ def quiet_uri(uri: str) -> str:
 
 
 def uri_host(uri: str) -> str:
-    """The host that ``uri`` names, or this machine's name."""
+    """Return the host that ``uri`` names, or this machine's name."""
     try:
         return urllib.parse.urlsplit(uri).hostname or host_name()
     except ValueError:
@@ -215,7 +217,7 @@ def _run_events() -> None:
 
 
 def text_of(error: object) -> str:
-    """The text of a libvirt error on one line, without libvirt's own prefix for oddities."""
+    """Return the text of a libvirt error on one line, without libvirt's own prefix for oddities."""
     text = " ".join(str(error).split())
     for prefix in ("internal error: ", "operation failed: "):
         if text.startswith(prefix):
@@ -224,7 +226,7 @@ def text_of(error: object) -> str:
 
 
 def code_of(error: object) -> int | None:
-    """libvirt's error code of an exception, or None."""
+    """Return libvirt's error code of an exception, or None."""
     getter = getattr(error, "get_error_code", None)
     return getter() if getter else None
 
@@ -235,13 +237,13 @@ def is_unsupported(error: object) -> bool:
 
 
 def domain_of(error: object) -> int | None:
-    """The part of libvirt that an error comes from (VIR_FROM_*), or None."""
+    """Return the part of libvirt that an error comes from (VIR_FROM_*), or None."""
     getter = getattr(error, "get_error_domain", None)
     return getter() if getter else None
 
 
 def number_of(error: object) -> int | None:
-    """The error number of the system (errno) that an error of libvirt's is about, or None."""
+    """Return the error number of the system (errno) that an error of libvirt's is about, or None."""
     return error.get_int1() if code_of(error) == libvirt.VIR_ERR_SYSTEM_ERROR else None  # type: ignore[attr-defined]  # it is libvirt's
 
 
@@ -354,7 +356,7 @@ def _connect_message(uri: str, error: Exception) -> str:
 
 
 def connect(module: AnsibleModule, uri: str) -> Limited:
-    """A connection to ``uri``, or the module's failure in words."""
+    """Return a connection to ``uri``, or fail the module with a sentence."""
     require_binding(module)
     try:
         return open_connection(uri)

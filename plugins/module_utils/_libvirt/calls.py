@@ -180,7 +180,7 @@ class Line:
             raise self._error(silent) from None
 
     def limited(self, value: Any) -> Any:
-        """``value`` with the objects of libvirt's in it limited too."""
+        """Return ``value`` with a limit on the objects of libvirt in it too."""
         if isinstance(value, self._classes):
             return Limited(value, self)
         if isinstance(value, (list, tuple)):
@@ -214,7 +214,9 @@ def _bare(argument: Any) -> Any:
 
 
 def _with_beat(args: Sequence[Any]) -> tuple[list[Any], Callable[[], float]]:
-    """(The arguments, what says when one of the functions among them was last called)."""
+    """Return (the arguments, a function that returns the time of the last call of a function among
+    them).
+    """
     last = [time.monotonic()]
 
     def with_beat(function: Callable[..., Any]) -> Callable[..., Any]:

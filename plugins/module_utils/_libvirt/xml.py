@@ -63,7 +63,7 @@ def parse(text: str) -> Element:
 
 
 def integer(text: object, default: int = 0) -> int:
-    """``text`` as an int (decimal, or hexadecimal with 0x), else ``default``."""
+    """Return ``text`` as an int (decimal, or hexadecimal with 0x), else ``default``."""
     try:
         return int(str(text).strip(), 0)
     except ValueError:
@@ -74,7 +74,9 @@ def integer(text: object, default: int = 0) -> int:
 
 
 def size_bytes(element: Element | None) -> int:
-    """The size an element like ``<memory unit='MiB'>64</memory>`` holds, in bytes; 0 where it is missing or empty."""
+    """Return the size an element like ``<memory unit='MiB'>64</memory>`` holds, in bytes; 0 where
+    it is missing or empty.
+    """
     if element is None or element.text is None:
         return 0
     factor = _UNITS.get(element.get("unit", "KiB").lower(), 1024)
@@ -82,7 +84,7 @@ def size_bytes(element: Element | None) -> int:
 
 
 def child_text(element: Element, path: str, default: str | None = None) -> str | None:
-    """The text of the element at ``path``, stripped, or ``default`` when missing or empty."""
+    """Return the text of the element at ``path``, stripped, or ``default`` when missing or empty."""
     found = element.find(path)
     if found is None or found.text is None:
         return default
@@ -90,7 +92,7 @@ def child_text(element: Element, path: str, default: str | None = None) -> str |
 
 
 def child_of(parent: Element, tag: str) -> Element:
-    """The first element of that name, made where there is none."""
+    """Return the first element of that name; make it if there is none."""
     found = parent.find(tag)
     return ET.SubElement(parent, tag) if found is None else found
 
@@ -108,12 +110,14 @@ def keep_prefixes(text: str) -> None:
 
 
 def pci_address(element: Any) -> str:
-    """``0000:3b:00.1`` from an ``<address domain= bus= slot= function=>`` element, or a dict alike."""
+    """Return ``0000:3b:00.1`` from an ``<address domain= bus= slot= function=>`` element, or a dict
+    alike.
+    """
     return "{:04x}:{:02x}:{:02x}.{:x}".format(*(integer(element.get(key, "0")) for key in ("domain", "bus", "slot", "function")))
 
 
 def parse_cpu_set(text: str | None) -> list[int]:
-    """``'0-2,8'`` to ``[0, 1, 2, 8]`` (libvirt's cpuset syntax, ``^n`` takes one out)."""
+    """Convert ``'0-2,8'`` to ``[0, 1, 2, 8]`` (libvirt's cpuset syntax, ``^n`` takes one out)."""
     chosen = set()
     for part in str(text or "").split(","):
         part = part.strip()
@@ -130,7 +134,7 @@ def parse_cpu_set(text: str | None) -> list[int]:
 
 
 def format_cpu_set(numbers: Iterable[int]) -> str:
-    """``[0, 1, 2, 8]`` to ``'0-2,8'``, as :func:`parse_cpu_set` reads it."""
+    """Convert ``[0, 1, 2, 8]`` to ``'0-2,8'``, the form that :func:`parse_cpu_set` reads."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][1] + 1:

@@ -46,7 +46,7 @@ def certificate_reasons(destination: Any, where: str, configuration: str = CONFI
 
 
 def _folder(configuration: str) -> str:
-    """The folder that qemu.conf names, as libvirt picks it."""
+    """Return the folder that qemu.conf names, as libvirt picks it."""
     try:
         with open(configuration, encoding="utf-8", errors="replace") as handle:
             text = handle.read()

@@ -30,7 +30,7 @@ def is_live(move: Mapping[str, Any], seen: Seen) -> bool:
 
 
 def state_reasons(domain: Any, move: Mapping[str, Any], seen: Seen) -> list[str]:
-    """Reasons in the instance's own state."""
+    """Return the reasons in the instance's own state."""
     name = seen["name"]
     if move.get("name") and move["name"] != name:
         return [f"the domain {move['uuid']} is named {name!r} here, not {move['name']!r}"]
@@ -51,12 +51,12 @@ def state_reasons(domain: Any, move: Mapping[str, Any], seen: Seen) -> list[str]
 
 
 def device_reasons(bindings: Sequence[Binding], live: bool) -> list[str]:
-    """Reasons in what binds the instance to its host."""
+    """Return the reasons in the bindings of the instance to its host."""
     return [": ".join(each for each in (found.words, found.way_out) if each) for found in reading.in_the_way(bindings, live)]
 
 
 def host_reasons(source: Any, destination: Any, move: Mapping[str, Any]) -> list[str]:
-    """Reasons in the pair of hosts."""
+    """Return the reasons in the pair of hosts."""
     here = parse_capabilities(source.getCapabilities())["host_uuid"]
     there = parse_capabilities(destination.getCapabilities())["host_uuid"]
     reasons = []
@@ -119,7 +119,9 @@ def memory_reasons(destination: Any, domain: Any, where: str) -> list[str]:
 
 
 def boot_reasons(same: Sameness, text: str) -> list[str]:
-    """Reasons in the files that a guest is started from, which are not moved: they have to be there, with the same content."""
+    """Return the reasons in a guest's boot files, which are not moved: the destination must have
+    them, with the same content.
+    """
     reasons = []
     for path, is_firmware in boot_files(text):
         try:
@@ -134,7 +136,7 @@ def boot_reasons(same: Sameness, text: str) -> list[str]:
 
 
 def _inactive(names: Iterable[str], kind: str, lookup: Callable[[str], Any], unknown: int, command: str, where: str) -> list[str]:
-    """The reasons of inactive()."""
+    """Return the reasons of inactive()."""
     return list(inactive(names, kind, lookup, unknown, command, where).values())
 
 
@@ -182,7 +184,9 @@ def lacking_plugs(conn: Any, networks: Iterable[str], devices: Sequence[str], wh
 
 
 def _host_devices(conn: Any) -> set[str]:
-    """Names of the host's network devices; empty when libvirt cannot tell (then QEMU's start will)."""
+    """Return the names of the host's network devices; empty if libvirt cannot list them (then the
+    start of QEMU will show a missing one).
+    """
     names: set[str] = set()
     try:
         names.update(interface.name() for interface in conn.listAllInterfaces(0))

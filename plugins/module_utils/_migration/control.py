@@ -74,7 +74,9 @@ def abort(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> boo
 
 
 def check(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> list[dict[str, Any]]:
-    """The answer of the checks alone for each move: ``{uuid, name, destination, ok, storage, message, ...}``."""
+    """Return the answer of the checks alone for each move: ``{uuid, name, destination, ok, storage,
+    message, ...}``.
+    """
     source = binding.open_connection(uri, keepalive=True)
     destinations: dict[str, Any] = {}
     answers = []

@@ -45,7 +45,7 @@ def needs(options: Mapping[str, Any]) -> list[tuple[str, int, str]]:
 
 
 def version_reasons(source: Any, destination: Any, options: Mapping[str, Any], where: str) -> list[str]:
-    """Reasons in libvirt's versions: what one of them does not know yet."""
+    """Return the reasons in libvirt's versions: options that one of them does not know yet."""
     reasons = []
     sides = (("the source", source.getLibVersion()), (where, destination.getLibVersion()))
     for words, version, flag in needs(options):
@@ -60,7 +60,7 @@ def version_reasons(source: Any, destination: Any, options: Mapping[str, Any], w
 
 
 def flags_and_parameters(options: Mapping[str, Any], destination: Any) -> tuple[int, dict[str, Any]]:
-    """The flags and parameters of ``migrateToURI3`` that the options come to.
+    """Return the flags and parameters of ``migrateToURI3`` that the options come to.
 
     :param destination: the connection to the destination; a TLS certificate must have its host
         name.

@@ -49,7 +49,7 @@ class News:
 
 
 def orphans(wanted: Iterable[Mapping[str, Any]], records: Records) -> list[dict[str, Any]]:
-    """The unfinished moves whose worker died, as it was given them."""
+    """Return the unfinished moves with a dead worker, as the worker was given them."""
     found = []
     for each in wanted:
         record = records.read(each["uuid"])
@@ -63,7 +63,7 @@ def orphans(wanted: Iterable[Mapping[str, Any]], records: Records) -> list[dict[
 def follow(
     wanted: Sequence[Mapping[str, Any]], uri: str, records: Records, wait: float, until: int | None = None, news: News | None = None
 ) -> list[dict[str, Any]]:
-    """The state of each move, in the order of ``wanted``, after at most ``wait`` seconds.
+    """Return the state of each move, in the order of ``wanted``, after at most ``wait`` seconds.
 
     A move is known by the uuid of its instance, and by its migration or its destination where these are given.
     Returns as soon as a move ends that was under way when the call began, or all have ended; with
@@ -89,7 +89,7 @@ def follow(
 
 
 def _connected(uri: str) -> Any:
-    """A connection for the progress, or None: the records are enough to go on with."""
+    """Return a connection for the progress, or None: the records are enough to go on with."""
     try:
         return binding.open_connection(uri)
     except LibvirtProblem:
@@ -107,7 +107,7 @@ def is_of(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def report(wanted: Mapping[str, Any], records: Records, conn: Any) -> dict[str, Any]:
-    """One move as the module returns it."""
+    """Return one move as the module returns it."""
     uuid = wanted["uuid"]
     record = records.read(uuid)
     if record is not None and not is_of(record, wanted):
@@ -142,7 +142,9 @@ def report(wanted: Mapping[str, Any], records: Records, conn: Any) -> dict[str, 
 
 
 def _of_another(wanted: Mapping[str, Any], record: dict[str, Any]) -> dict[str, Any]:
-    """The answer about a move while the record is of another one: nothing that is seen of that one is this one's."""
+    """Return the answer about a move while the record is of another one: no fact about the other
+    move counts for this one.
+    """
     other = f"to {record['move']['destination']}, which is {record['status']}"
     entry = {"uuid": wanted["uuid"], "name": record.get("name"), "status": "lost", "move": wanted}
     return _shape(entry, f"Another move of it is recorded on this host, {other}: wait for its end, then run this again.")

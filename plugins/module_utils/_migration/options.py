@@ -36,7 +36,9 @@ LEAST = {"bandwidth_mib": 1, "parallel_connections": 2, "max_downtime_ms": 1, "t
 
 
 def merged(*layers: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The options of several mappings in one; a later one wins where it says something."""
+    """Return the options of several mappings in one; a later mapping wins with the options that it
+    has.
+    """
     found = {}
     for layer in layers:
         found.update({name: value for name, value in (layer or {}).items() if name in SPEC and value is not None})
@@ -71,6 +73,8 @@ def contradictions(options: Mapping[str, Any]) -> list[str]:
 
 
 def time_limit(options: Mapping[str, Any], memory_gib: float, disks_gib: Iterable[float]) -> float:
-    """Seconds that a live move may take, by Nova's rule: so many per GiB of memory and of each copied disk, each at least 2."""
+    """Return the seconds that a live move may take, by Nova's rule: so many per GiB of memory and
+    of each copied disk, each at least 2.
+    """
     units = max(2, memory_gib) + sum(max(2, disk) for disk in disks_gib)
     return (options.get("timeout_per_gib") or TIMEOUT_PER_GIB) * units

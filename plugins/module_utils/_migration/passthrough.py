@@ -33,12 +33,13 @@ def names(devices: Mapping[str, Any]) -> set[str]:
 
 
 def made_there(devices: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The mediated devices that the other host has to have, each with uuid, parent and type."""
+    """Return the mediated devices that the other host has to have, each with uuid, parent and type."""
     return [each["there"] for each in devices["mdevs"]]
 
 
 def with_devices_there(text: str, devices: Mapping[str, Any]) -> str:
-    """Domain XML with the devices of another host; where the guest sees each of them stays as it is.
+    """Return domain XML with the devices of another host; their addresses in the guest stay
+    unchanged.
 
     :param devices: see the module.
     """
@@ -79,7 +80,8 @@ def _write(address: Element, wanted: str) -> None:
 
 
 def live_reasons(ends: Iterable[Any], devices: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
-    """Why a guest with its devices does not move while it runs, each a few words.
+    """Return the reasons why a guest with its devices does not move while it runs, each a few
+    words.
 
     :param ends: libvirt's connections to the source and the destination.
     """
@@ -110,7 +112,7 @@ def pairs(
     mdevs: Sequence[Mapping[str, Any]],
     mdevs_there: Sequence[Mapping[str, Any]],
 ) -> dict[str, list[dict[str, Any]]]:
-    """The fact ``devices`` of a move. A device that has none at the other end is left out.
+    """Return the fact ``devices`` of a move. A device that has none at the other end is left out.
 
     :param here, there: PCI devices with address, request (its number), interface and live_migratable.
     :param mdevs, mdevs_there: with uuid, parent and type.

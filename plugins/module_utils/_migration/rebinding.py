@@ -23,7 +23,7 @@ DISCOVER = "run drover.compute.discover, then plan again"
 
 
 def rebound(text: str, facts: Mapping[str, Any]) -> str:
-    """Domain XML bound to the CPUs and cells of another host.
+    """Return domain XML bound to the CPUs and cells of another host.
 
     This follows a live migration of Nova: CPUs and cells of the host in the domain get the numbers
     of the other host, and all else stays. A domain that says nothing of where its memory comes from
@@ -54,7 +54,8 @@ def rebound(text: str, facts: Mapping[str, Any]) -> str:
 
 
 def confined(text: str, facts: Mapping[str, Any]) -> str:
-    """Domain XML of a guest that gets another size when it has arrived, on the CPUs and cells that were claimed for that size.
+    """Return domain XML of a guest that gets another size after its arrival, on the CPUs and cells
+    that were claimed for that size.
 
     Its vCPUs and NUMA cells still have the old size, so none of them has a place of its own: the
     whole guest may use all claimed CPUs and cells, and nothing else.
@@ -74,7 +75,8 @@ def confined(text: str, facts: Mapping[str, Any]) -> str:
 
 
 def reasons(text: str, facts: Mapping[str, Any]) -> list[str]:
-    """Why a domain cannot be bound to another host as it is bound to this one, each a few words.
+    """Return the reasons why a domain cannot be bound to another host as it is bound to this one,
+    each a few words.
 
     The record of its bindings here leaves out bindings that no claim makes, so this looks at the
     domain itself.

@@ -62,7 +62,9 @@ def _way_out(name: str, snapshots: Sequence[Snapshot]) -> str:
 
 
 def _copied_reasons(name: str, snapshots: Sequence[Snapshot], storage: Storage) -> list[str]:
-    """A copy has all of a disk in one image, and nothing to go back to."""
+    """Return reasons in copied disks with snapshots: a copy has all of a disk in one image, and
+    nothing to go back to.
+    """
     found = []
     for entry in storage.copied("disk"):
         of_disk = [each for each in snapshots if entry["target"] in each.bases]

@@ -101,7 +101,9 @@ def _is_arriving(seen: Seen) -> bool:
 
 
 def job_of(conn: Any, uuid: str) -> dict[str, int] | None:
-    """Progress of the job at the source: ``{percent, total_mib, remaining_mib}``, or None without one."""
+    """Return the progress of the job at the source: ``{percent, total_mib, remaining_mib}``, or
+    None without one.
+    """
     try:
         stats = conn.lookupByUUIDString(uuid).jobStats(0)
     except libvirt.libvirtError:
@@ -123,7 +125,9 @@ def moved_mib(conn: Any, uuid: str) -> int | None:
 
 
 def progress_of(stats: Mapping[str, Any]) -> dict[str, int]:
-    """Memory and disks taken together; the total of the two, in MiB, as far as libvirt tells."""
+    """Return the progress of memory and disks together, with their total in MiB, as far as libvirt
+    has it.
+    """
     total = stats.get("data_total") or (stats.get("memory_total", 0) + stats.get("disk_total", 0))
     remaining = stats.get("data_remaining")
     if remaining is None:
@@ -136,5 +140,5 @@ def progress_of(stats: Mapping[str, Any]) -> dict[str, int]:
 
 
 def state_word(seen: Seen | None) -> str:
-    """The state as it is reported: libvirt's word, or ``absent``."""
+    """Return the state for the report: libvirt's word, or ``absent``."""
     return "absent" if seen is None else seen["state"]

@@ -42,7 +42,7 @@ BLOCK = 4096
 
 
 def survey(source: Any, domain: Any, text: str, next_start: str | None = None) -> tuple[list[dict[str, Any]], list[str]]:
-    """The files and devices of the instance, as ``(files, reasons)``.
+    """Return the files and devices of the instance, as ``(files, reasons)``.
 
     :param next_start: the definition of the next start of a running guest; the files that only this
         definition names are surveyed too.
@@ -134,7 +134,7 @@ def _file(target: str, path: str, kind: str, **more: Any) -> dict[str, Any]:
 
 
 def _surveyed(source: Any, domain: Any, uuid: str | None, element: Element, disk: Mapping[str, Any], reasons: list[str]) -> dict[str, Any]:
-    """One disk.
+    """Return the entry of one disk.
 
     :param uuid: of the domain.
     :param reasons: takes up what speaks against the move.
@@ -239,7 +239,7 @@ def _capacity(domain: Any, target: str, path: str, image_format: str | None) -> 
 
 
 def _allocated(path: str) -> int:
-    """Bytes that a file takes on its file system; 0 where it does not answer."""
+    """Return the bytes that a file takes on its file system; 0 if the file system does not answer."""
     try:
         return access.call(os.stat, path).st_blocks * 512
     except (OSError, access.Unresponsive):
@@ -295,11 +295,11 @@ class Storage:
         return self.record["files"]
 
     def copied(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """The files that are copied, of one kind or of all."""
+        """Return the files that are copied, of one kind or of all."""
         return [f for f in self.files if f["mode"] == "copied" and kind in (None, f["kind"])]
 
     def word(self) -> str:
-        """``none``, ``shared`` or ``copied``: how the instance's writable storage moves."""
+        """Return ``none``, ``shared`` or ``copied``: how the instance's writable storage moves."""
         writable = [f for f in self.files if f["kind"] in ("disk", "nvram")]
         if any(f["mode"] == "copied" for f in writable):
             return "copied"
@@ -310,7 +310,7 @@ class Storage:
         return sum(_to_copy(entry) for entry in self.copied()) >> 20
 
     def copied_disks(self) -> dict[str, int]:
-        """The same in MiB of each disk, by target."""
+        """Return the size to copy of each disk in MiB, by target."""
         return {entry["target"]: _to_copy(entry) >> 20 for entry in self.copied("disk")}
 
     def drop_probes(self) -> None:
@@ -381,7 +381,9 @@ class Storage:
         }.get(self.same.content(behind))
 
     def _copy_reason(self, entry: dict[str, Any], live: bool) -> str | None:
-        """Why a file that the destination does not see cannot be copied; else its mode is set."""
+        """Return the reason why a file that the destination does not see cannot be copied; else set
+        its mode.
+        """
         path = entry["path"]
         copying = self.move.get("copy_storage") or "auto"
         if entry["kind"] == "disk" and copying == "never":
@@ -439,7 +441,9 @@ class Storage:
         return None
 
     def _needed_reason(self, entry: dict[str, Any]) -> str | None:
-        """A disk that others are backed by is not taken away from them."""
+        """Return a reason if other users are backed by a disk: the disk is not taken away from
+        them.
+        """
         if entry["kind"] != "disk":
             return None
         try:
@@ -478,7 +482,9 @@ class Storage:
         return None
 
     def _why_no_leftover(self, path: str, there: Mapping[str, Any]) -> str | None:
-        """Why a file at the destination is not one that an earlier attempt on the same way has made; None when it is."""
+        """Return the reason why a file at the destination was not made by an earlier attempt on the
+        same way; None if it was.
+        """
         for entry in self.record["earlier"]:
             if entry["path"] == path and entry["mode"] == "copied":
                 return ownership.why_copy_stays(entry, there, users(self.destination, path))
@@ -581,7 +587,9 @@ class Storage:
             raise
 
     def _flat(self, entry: dict[str, Any]) -> str | None:
-        """For an image with others behind it: one file with everything in it, beside it; else None."""
+        """Return the path of one file with all content of an image and the images behind it, beside
+        the image; None if nothing is behind it.
+        """
         if not entry["backing"]:
             return None
         path = entry["path"]
@@ -636,7 +644,7 @@ class Storage:
     # -- cleaning ----------------------------------------------------------------------------
 
     def drop_copies(self) -> None:
-        """After a failure: remove from the destination what this move made there."""
+        """Remove the files that this move made at the destination, after a failure."""
         for entry in self.files:
             if entry["made"] not in ("yes", "intent", "leftover"):
                 continue
@@ -681,7 +689,9 @@ class Storage:
             self.record["temporary"] = None
 
     def drop_sources(self) -> None:
-        """After the move was verified: remove the local files that it has taken along and that are the instance's own."""
+        """Remove the local files that a verified move has taken along and that are the instance's
+        own.
+        """
         entries = [
             entry
             for entry in self.files
@@ -717,7 +727,9 @@ class Storage:
         self.save()
 
     def name_leftovers(self, text: str) -> None:
-        """Without a record: name the instance's files that are still here and are not shared."""
+        """Name the instance's files that are still here and are not shared, for a move without a
+        record.
+        """
         for element in parse(text).findall("devices/disk"):
             disk = parse_disk(element)
             if disk["type"] != "file" or not disk["source"] or disk["readonly"] or _length(disk["source"]) is None:
@@ -759,7 +771,9 @@ def _may_be_one(one: Sequence[tuple[int, int]], other: Sequence[tuple[int, int]]
 
 
 def users(conn: Any, path: str) -> list[str]:
-    """Names of the domains behind ``conn`` that mention the file, as they run or would be started."""
+    """Return the names of the domains behind ``conn`` that mention the file, as they run or would
+    be started.
+    """
     return [domain.name() for domain in conn.listAllDomains(0) if _mentions(conn, domain, os.path.normpath(path))]
 
 

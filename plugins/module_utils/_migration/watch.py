@@ -94,7 +94,9 @@ class Watch:
             self._escalate(domain)
 
     def _escalate(self, domain: Any) -> None:
-        """The time is over; called again and again until the migration ends."""
+        """Carry out the action at the time limit; this is called again and again until the
+        migration ends.
+        """
         if not domain.jobInfo()[0]:
             # Not begun yet, or just over: a guest that is not being moved is not to be paused.
             return

@@ -235,7 +235,7 @@ class Worker:
         return self.records.abort_asked(self.uuid, self.move.get("migration"))
 
     def _save_or_stop(self, **changes: Any) -> None:
-        """For the storage helper: the place where a long copy notices that it is no longer wanted."""
+        """Save the record for the storage helper: here a long copy notices a request to abort."""
         self.save(**changes)
         if self.record["phase"] == "preparing" and not self._stopped_once and self._abort_asked():
             self._stopped_once = True
@@ -277,7 +277,9 @@ class Worker:
                 time.sleep(POLL)
 
     def _reconnect(self) -> None:
-        """New connections in place of broken ones, with patience: a libvirtd may just be restarting."""
+        """Open new connections in place of broken ones, with patience: a libvirtd may just be
+        restarting.
+        """
         deadline = time.monotonic() + RECONNECT
         while True:
             binding.close(self.source)
@@ -372,7 +374,9 @@ class Worker:
         self.save()
 
     def _settled(self) -> str:
-        """The verdict of :func:`state.classify`, once both sides agree or patience is at its end."""
+        """Return the verdict of :func:`state.classify`, once both sides agree or the time to wait
+        is over.
+        """
         deadline = time.monotonic() + (SETTLE if self._begun() else SETTLE_BEFORE)
         while True:
             here, there = self._look()
@@ -393,7 +397,7 @@ class Worker:
             time.sleep(POLL)
 
     def _look(self) -> tuple[Seen | None, Seen | None]:
-        """Both sides, and their states noted."""
+        """Look at both sides, and note their states."""
         try:
             here, there = state.look(self.source, self.uuid), state.look(self.destination, self.uuid)
         except libvirt.libvirtError:
@@ -496,7 +500,7 @@ class Worker:
         self._conclude(verdict, error)
 
     def _checked(self, domain: Any, here: Seen) -> Storage:
-        """The storage helper of a move that nothing speaks against."""
+        """Return the storage helper of a move that nothing speaks against."""
         storage = self.storage()
         reasons = precheck(self.source, self.destination, domain, self.move, here, storage)
         if reasons:
@@ -535,7 +539,7 @@ class Worker:
         return time.monotonic() - began
 
     def storage(self) -> Storage:
-        """The storage helper on the present connections."""
+        """Return the storage helper on the present connections."""
         return Storage(self.record, self.source, self.destination, self._save_or_stop)
 
     def _resume_post_copy(self) -> str:
@@ -793,7 +797,9 @@ class Worker:
         return (self.record["was"] == "shutoff" or self.record["shut_down"]) and self._begun()
 
     def _arrived(self, there: Seen, error: Exception | None) -> None:
-        """At the destination only: verify, carry over, clean the source."""
+        """Finish a move with the instance at the destination only: verify, carry over, clean the
+        source.
+        """
         usual = {"running": ("running", "blocked"), "paused": ("paused",), "shutoff": ("shutoff",)}
         wanted: tuple[str, ...] = usual.get(self.record["was"], ())
         if not wanted:
@@ -883,7 +889,9 @@ class Worker:
         return _present(self._look()[1], "destination")
 
     def _came_to_nothing(self, error: Exception | None = None) -> None:
-        """At the source only: give it back as it was and remove the copies at the destination."""
+        """End a move with the instance at the source only: give it back as it was and remove the
+        copies at the destination.
+        """
         changes: dict[str, Any] = {}
         given_back = "".join(f"; {each}" for each in self._record_snapshots(lambda: self.source)) + self._give_back()
         here, there = self._look()
@@ -920,7 +928,9 @@ def _present(seen: Seen | None, side: str) -> Seen:
 
 
 def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any], here: Seen, storage: Storage) -> list[str]:
-    """All the reasons against a move, each a few words; ``storage`` knows the files afterwards."""
+    """Return all the reasons against a move, each a few words; ``storage`` knows the files
+    afterwards.
+    """
     text = domain.XMLDesc(0)
     # A guest that runs has two definitions, and both go along.
     next_start = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) if here["persistent"] and here["active"] else None
@@ -1027,6 +1037,6 @@ def _undefine_quietly(conn: Any, uuid: str) -> None:
 
 
 def _with_reasons(record: Mapping[str, Any]) -> str:
-    """The files that were left, each with the reason where one is known."""
+    """Return the files that were left, each with the reason if one is known."""
     reasons = {each["path"]: each["reason"] for each in record["kept"]}
     return ", ".join(f"{path} ({reasons[path]})" if path in reasons else path for path in record["leftovers"])

@@ -129,7 +129,7 @@ def reasons(conn: Any, order: Mapping[str, Any], surroundings: Surroundings, whe
 
 
 def _network_pool(conn: Any, disk: Mapping[str, Any]) -> Any:
-    """The pool of a volume that QEMU reaches by the network; None for all other disks."""
+    """Return the pool of a volume that QEMU reaches by the network; None for all other disks."""
     if disk["type"] != "volume":
         return None
     pool = conn.storagePoolLookupByName(disk["source"].partition("/")[0])
@@ -137,7 +137,7 @@ def _network_pool(conn: Any, disk: Mapping[str, Any]) -> Any:
 
 
 def _of_volume(conn: Any, uuid: str, disk: Mapping[str, Any], image: Mapping[str, Any], pool: Any, where: str) -> list[str]:
-    """Reasons in a disk that is a volume of a pool on the network."""
+    """Return the reasons in a disk that is a volume of a pool on the network."""
     root, name, volume = parse(pool.XMLDesc(0)), disk["source"], disk["source"].partition("/")[2]
     share, wanted = pool_id(root), image.get("identity")
     if not wanted:

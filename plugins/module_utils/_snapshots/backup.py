@@ -39,7 +39,7 @@ _UNDER_WAY = ("VIR_DOMAIN_JOB_BOUNDED", "VIR_DOMAIN_JOB_UNBOUNDED")
 
 
 def why_left_out(domain: Any) -> str | None:
-    """Why a domain has no copy, None if it can have one."""
+    """Return the reason why a domain has no copy, None if it can have one."""
     if not domain.isActive():
         return f"it is {state_name(domain.state(0)[0])}, and libvirt copies only the disks of a guest that runs: copy its images by hand (qemu-img convert)"
     written = _written(parse(domain.XMLDesc(0)))
@@ -75,12 +75,12 @@ def not_copied(domain: Any) -> list[str]:
 
 
 def targets(domain: Any) -> list[str]:
-    """The targets of the disks that a domain writes to."""
+    """Return the targets of the disks that a domain writes to."""
     return [disk["target"] for _element, disk in _written(parse(domain.XMLDesc(0)))]
 
 
 def _written(root: ET.Element) -> list[tuple[ET.Element, dict[str, Any]]]:
-    """The disks that a domain writes to, each as its element and its facts."""
+    """Return the disks that a domain writes to, each as its element and its facts."""
     disks = [(each, parse_disk(each)) for each in root.findall("devices/disk")]
     return [(element, disk) for element, disk in disks if has_written_image(disk)]
 

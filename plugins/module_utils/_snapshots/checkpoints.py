@@ -38,7 +38,7 @@ ELEMENT = "checkpoints"
 
 
 def named(stamp: str) -> str:
-    """The name of the checkpoint of a moment."""
+    """Return the name of the checkpoint of a moment."""
     return ownership.CHECKPOINT + stamp
 
 

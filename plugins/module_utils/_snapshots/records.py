@@ -65,7 +65,7 @@ def document(snapshots: Iterable[Snapshot]) -> str:
 
 
 def ordered(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
-    """Each after the one that it was made after, as libvirt takes them."""
+    """Return each snapshot after its parent, which is the order that libvirt takes."""
     waiting, found = list(snapshots), []
     while waiting:
         left = {each.name for each in waiting}
@@ -86,13 +86,15 @@ def _write(domain: Any, text: str | None) -> None:
 
 
 def _passwords(domain: Any) -> dict[str, str]:
-    """The passwords of the consoles of a domain, by the type of the console."""
+    """Return the passwords of the consoles of a domain, by the type of the console."""
     consoles = parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)).findall("devices/graphics")
     return {each.get("type", ""): each.get("passwd", "") for each in consoles if each.get("passwd")}
 
 
 def _with_passwords(text: str, passwords: Mapping[str, str]) -> str:
-    """A record whose consoles have the passwords that the domain has now: none becomes open to all."""
+    """Return a record of consoles with the domain's present passwords, so that no console becomes
+    open to all.
+    """
     if not passwords:
         return text
     keep_prefixes(text)

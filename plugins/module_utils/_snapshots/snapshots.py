@@ -68,7 +68,7 @@ class Snapshot:
 
 
 def read(domain: Any) -> list[Snapshot]:
-    """The snapshots of a domain, the oldest first; none where the driver has none.
+    """Return the snapshots of a domain, the oldest first; none if the driver has none.
 
     Snapshots that it carries since a move that was cut off count too.
 
@@ -90,7 +90,7 @@ def read(domain: Any) -> list[Snapshot]:
 
 
 def carried_by(domain: Any) -> list[Snapshot]:
-    """The snapshots that a domain carries in its metadata, as it runs or would be started."""
+    """Return the snapshots that a domain carries in its metadata, as it runs or would be started."""
     found: dict[str, Snapshot] = {}
     for flags in (libvirt.VIR_DOMAIN_XML_INACTIVE, 0) if domain.isActive() else (libvirt.VIR_DOMAIN_XML_INACTIVE,):
         for text, current in carried_snapshots.carried(domain.XMLDesc(flags)):
@@ -145,12 +145,12 @@ def _file(element: Element) -> str | None:
 
 
 def children(snapshots: Iterable[Snapshot], name: str) -> list[str]:
-    """The names of the snapshots that were made right after one."""
+    """Return the names of the snapshots that were made right after one."""
     return [each.name for each in snapshots if each.parent == name]
 
 
 def with_images(text: str, images: Mapping[str, Image]) -> str:
-    """XML of a domain whose disks are other images.
+    """Return XML of a domain with other images as its disks.
 
     :param images: dict target of a disk -> its Image.
     """
@@ -193,7 +193,7 @@ def moved(snapshot: Snapshot, domain: Any, images: Mapping[str, Image], overlays
 
 
 def request(name: str, description: str | None, overlays: Mapping[str, str], others: Iterable[str]) -> str:
-    """The XML of a new external snapshot without memory.
+    """Return the XML of a new external snapshot without memory.
 
     :param overlays: dict target of a disk -> the path of its new image.
     :param others: targets of the disks that stay as they are.
@@ -213,7 +213,7 @@ def request(name: str, description: str | None, overlays: Mapping[str, str], oth
 
 
 def overlay_path(base: str, uuid: str, target: str, name: str, number: str) -> str:
-    """The path of a new overlay: beside its base, with the uuid of its instance in its name.
+    """Return the path of a new overlay: beside its base, with the uuid of its instance in its name.
 
     :param number: makes the name one that no file has.
     """

@@ -135,7 +135,9 @@ class Steps:
         return True
 
     def _disks(self, config: Element, live: Element | None) -> tuple[dict[str, Image], list[str]]:
-        """The disks that a new snapshot has (dict target -> Image), and the targets of the others."""
+        """Return the disks that a new snapshot has (dict target -> Image), and the targets of the
+        others.
+        """
         self._refuse_split(config, live)
         found: dict[str, Image] = {}
         others = []
@@ -261,7 +263,7 @@ class Steps:
         return found
 
     def _source(self, target: str, config: Element, live: Element | None) -> Image:
-        """The image that a guest writes to."""
+        """Return the image that a guest writes to."""
         disk = parse_disk(layers.disk_of(config, target))
         running = None if live is None else layers.file_of(layers.disk_of(live, target))
         if disk["source"] is None or (live is not None and running != disk["source"]):
@@ -272,7 +274,7 @@ class Steps:
         return disk["source"], disk["format"] or "raw"
 
     def _needs(self, merges: Sequence[Mapping[str, Any]]) -> Needs:
-        """All that needs the images of merges, but for these themselves."""
+        """Return all needs for the images of merges, without the needs of these images themselves."""
         own = [look(path).real for each in merges for path in each["chain"]]
         needs = Needs(self._conn, self._params["uuid"], self._params["used_elsewhere"], own)
         needs.look_around(sorted({os.path.dirname(look(each["base"][0]).real) for each in merges}))
@@ -408,7 +410,9 @@ class Steps:
         return bool(written or differing)
 
     def _written(self, snapshot: Snapshot, config: Element) -> tuple[dict[str, str], dict[str, str]]:
-        """The images that the guest has written to since the snapshot, and all that it writes to: dicts target -> path."""
+        """Return the images that the guest has written to since the snapshot, and all images that
+        it writes to: dicts target -> path.
+        """
         written, actives = {}, {}
         for target, base in snapshot.bases.items():
             source = self._source(target, config, None)
@@ -450,7 +454,9 @@ class Steps:
 
 
 def _candidate(path: str) -> Candidate | None:
-    """An image that the domain has written to, as it is now; None where it is gone."""
+    """Return the Candidate of an image that the domain has written to, as it is now; None if it is
+    gone.
+    """
     found = look(path)
     return None if found.status is None else Candidate(path, by_use=True, inode=found.inode)
 
@@ -482,7 +488,9 @@ def _is_of_agent(error: Exception) -> bool:
 
 
 def _why_not_quiesced(live: Element, state: str) -> str | None:
-    """Why the file systems of a guest cannot be frozen, None where its agent answers."""
+    """Return the reason why the file systems of a guest cannot be frozen, None if its agent
+    answers.
+    """
     if state not in ("running", "blocked"):
         return f"the guest is {state}"
     for target in live.findall("devices/channel/target"):

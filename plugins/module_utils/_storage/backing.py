@@ -71,7 +71,7 @@ def chain(
     known: dict[str, Any] | None = None,
     ask: Callable[[str], list[Reference] | None] | None = None,
 ) -> Chain:
-    """The Chain of an image.
+    """Return the Chain of an image.
 
     :param image_format: the format in which the domain uses the image; nothing can be behind
         ``raw``, whatever its first bytes say.
@@ -143,7 +143,7 @@ def by_libvirt(conn: Any, path: str) -> list[Reference] | None:
 
 
 def reason_of(error: Exception) -> str:
-    """Why a file could not be looked at, in a few words."""
+    """Return the reason why a file could not be looked at, in a few words."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
@@ -185,7 +185,7 @@ def _at(handle: BinaryIO, offset: int, length: int) -> bytes:
 
 
 def _name_at(handle: BinaryIO, offset: int, length: int) -> list[str]:
-    """The name that a header points at, [] where it points nowhere."""
+    """Return the name that a header points at, [] if it points nowhere."""
     if not offset or not length:
         return []
     if length > LONGEST_NAME or offset >= 1 << 62:
@@ -244,7 +244,9 @@ def reference_of(name: str, path: str) -> Reference:
 
 
 def _below(name: str, path: str) -> list[str]:
-    """A name relative to an image is so to the folder by which the image was opened, be it a link or not."""
+    """Return the paths for a name in an image: a relative name starts at the folder by which the
+    image was opened, link or not.
+    """
     found, folders = [], [os.path.dirname(path)]
     if not os.path.isabs(name):
         folders.append(os.path.dirname(os.path.realpath(path)))

@@ -32,7 +32,8 @@ FILLING = 3600
 
 
 def path_in(root: Any, name: str) -> str | None:
-    """The path of the device that a volume of a pool is, or would be; None where the pool has no such devices.
+    """Return the path of the device that a volume of a pool is, or would be; None where the pool
+    has no such devices.
 
     :param root: the XML of the pool.
     """
@@ -41,7 +42,8 @@ def path_in(root: Any, name: str) -> str | None:
 
 
 def at(conn: Any, path: str) -> tuple[str, str] | None:
-    """(pool, volume) of a device by the path that libvirt gives it; None where it is in no pool of a type of POOLS.
+    """Return (pool, volume) of a device by the path that libvirt gives it; None where it is in no
+    pool of a type of POOLS.
 
     :raises libvirt.libvirtError: the pools cannot be read.
     """
@@ -54,7 +56,8 @@ def at(conn: Any, path: str) -> tuple[str, str] | None:
 
 
 def device_of(conn: Any, pool: str, name: str) -> str | None:
-    """The path of the device that a volume of a pool of this host is; None where the pool has no such devices.
+    """Return the path of the device that a volume of a pool of this host is; None where the pool
+    has no such devices.
 
     :raises libvirt.libvirtError: the pool cannot be read.
     """
@@ -92,7 +95,8 @@ def key_of(conn: Any, pool: str, name: str) -> str | None:
 
 
 def why_held(pool: Any, volume: Any) -> str | None:
-    """Why a volume is not removed whoever it belongs to: what this host itself has on it, in words; None where there is nothing.
+    """Return the use of a volume by this host itself, in words, for which the volume is not removed
+    whoever owns it; None if there is no use.
 
     :param pool, volume: libvirt's handles.
     :raises libvirt.libvirtError: they cannot be read.
@@ -153,13 +157,13 @@ class Volumes:
         self._conn, self._name, self._where = conn, pool, where
 
     def stat(self, name: str) -> dict[str, Any] | None:
-        """``{capacity, key}`` of a volume, or None if it is not there."""
+        """Return ``{capacity, key}`` of a volume, or None if it is not there."""
         pool = self._pool()
         volume = self._volume(pool, name)
         return None if volume is None else {"capacity": int(volume.info()[1]), "key": volume.key()}
 
     def room(self) -> int:
-        """Bytes that are free."""
+        """Return the free bytes."""
         return int(self._pool().info()[3])
 
     def create(self, name: str, capacity: int) -> str:
@@ -202,7 +206,7 @@ class Volumes:
             raise LibvirtProblem(f"only {done[0]} of {size} bytes of {path} could be read")
 
     def volume(self, name: str) -> Any:
-        """libvirt's handle of a volume, or None if it is not there."""
+        """Return libvirt's handle of a volume, or None if it is not there."""
         return self._volume(self._pool(), name)
 
     def _pool(self) -> Any:
@@ -236,6 +240,6 @@ class Volumes:
 
 
 def volume_xml(name: str, capacity: int) -> str:
-    """The XML of a volume that has all of its space from the beginning."""
+    """Return the XML of a volume that has all of its space from the beginning."""
     name = name.replace("&", "&amp;").replace("<", "&lt;")
     return f"<volume><name>{name}</name><capacity unit='bytes'>{int(capacity)}</capacity></volume>"

@@ -115,7 +115,7 @@ class Cluster:
         return None
 
     def _blocked(self, least: int = LEAST) -> set[str]:
-        """The addresses all of whose clients are shut out, for at least so many seconds more."""
+        """Return the addresses with all their clients shut out, for at least so many seconds more."""
         found = self._json("ceph", "osd", "dump", "--format", "json").get("blocklist") or {}
         return {
             _address(each) for each, until in found.items() if each.endswith(":0/0") and (not least or _until(until) - time.time() >= least)
@@ -166,13 +166,13 @@ class Cluster:
 
 
 def _client(address: str) -> str:
-    """All clients of an address, as Ceph writes that."""
+    """Return all clients of an address, in Ceph's form."""
     found = ipaddress.ip_address(address)
     return f"[{found}]:0/0" if found.version == 6 else f"{found}:0/0"
 
 
 def _address(text: str) -> str:
-    """The IP address of ``ADDRESS:PORT/NONCE`` or ``[ADDRESS]:PORT``.
+    """Return the IP address of ``ADDRESS:PORT/NONCE`` or ``[ADDRESS]:PORT``.
 
     :raises ValueError: it has none.
     """
@@ -180,7 +180,7 @@ def _address(text: str) -> str:
 
 
 def _resolved(server: str) -> set[str]:
-    """The IP addresses of a server with or without a port; none if it is not known."""
+    """Return the IP addresses of a server with or without a port; none if it is not known."""
     name = re.sub(r"(?<=[^:]):\d+$" if server.count(":") == 1 or "]" in server else r"$^", "", server).strip("[]")
     try:
         return {str(ipaddress.ip_address(each[4][0])) for each in socket.getaddrinfo(name, None)}

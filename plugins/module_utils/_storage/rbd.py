@@ -61,7 +61,7 @@ def has_content(conn: Any, pool: Any, image: str, snapshot: str, file: str, file
 
 
 def snapshots(conn: Any, pool: Any, image: str) -> list[str]:
-    """The names of the snapshots of an image.
+    """Return the names of the snapshots of an image.
 
     :raises LibvirtProblem: they cannot be read.
     """
@@ -132,7 +132,8 @@ def _escaped(value: str) -> str:
 
 
 def secret_key(conn: Any, auth: Any) -> bytes | None:
-    """The key of a client of Ceph in base64, from libvirt's secret; None where none is named.
+    """Return the key of a client of Ceph in base64, from libvirt's secret; None where none is
+    named.
 
     :param auth: the <auth> element of a storage pool.
     :raises LibvirtProblem: it cannot be read.

@@ -47,7 +47,7 @@ def watched(conn: Any, images: Sequence[str]) -> list[str]:
 
 
 def _pools(conn: Any) -> dict[str, Any]:
-    """The pools of Ceph that this host has, by their texts: dict text -> <pool>."""
+    """Return the pools of Ceph that this host has, by their texts: dict text -> <pool>."""
     found = {}
     try:
         for each in conn.listAllStoragePools(0):

@@ -51,7 +51,7 @@ _NETFS = {"auto": "nfs", "nfs": "nfs", "glusterfs": "glusterfs", "cifs": "cifs"}
 
 
 def pool_id(root: Element) -> str | None:
-    """The text of a storage pool that is shared by its nature, or None.
+    """Return the text of a storage pool that is shared by its nature, or None.
 
     :param root: the <pool> element of libvirt's XML.
     """
@@ -61,7 +61,8 @@ def pool_id(root: Element) -> str | None:
 
 
 def volume_id(pool: Element, volume: str) -> str | None:
-    """The text of a volume of a pool on the network, as disk_id() gives it for a disk that names no pool; None where the pool does not say.
+    """Return the text of a volume of a pool on the network, as disk_id() gives it for a disk that
+    names no pool; None where the pool does not say.
 
     :param pool: the <pool> element of libvirt's XML.
     """
@@ -117,7 +118,7 @@ def _iscsi(source: Element) -> str | None:
 
 
 def _hosts(source: Element, kind: str | None) -> str | None:
-    """The servers of a <source>, sorted; None without any, as with monitors from /etc/ceph."""
+    """Return the servers of a <source>, sorted; None without any, as with monitors from /etc/ceph."""
     found = []
     for host in source.findall("host"):
         name, port = host.get("name"), host.get("port") if kind else None
@@ -132,7 +133,8 @@ def _attribute(source: Element, child: str, name: str) -> str | None:
 
 
 def bracketed(name: str) -> str:
-    """A name of a server as a port may follow it: an IPv6 address in brackets, and in its shortest form.
+    """Return the name of a server in the form before a port: an IPv6 address in brackets, and in
+    its shortest form.
 
     Disks of libvirt have it without brackets, storage pools of Ceph and mounts have it with them.
     """
@@ -145,7 +147,9 @@ def bracketed(name: str) -> str:
 
 
 def _server(text: str, kind: str | None = None) -> str:
-    """A server's name in small letters, without the root's dot and without the port that all use; an IPv6 address in brackets."""
+    """Return a server's name in small letters, without the root's dot and without the port that all
+    use; an IPv6 address in brackets.
+    """
     text = bracketed(text.strip().lower())
     port = ":" + _PORTS.get(kind or "", "")
     if kind and text.endswith(port):
@@ -171,12 +175,12 @@ def read_mounts(path: str) -> list[Mount]:
 
 
 def path_id(path: str, mounts: Sequence[Mount]) -> str | None:
-    """The text of the network or cluster file system that a path lies on, or None."""
+    """Return the text of the network or cluster file system that a path lies on, or None."""
     return real_path_id(access.real_path(path), mounts)
 
 
 def real_path_id(path: str, mounts: Sequence[Mount]) -> str | None:
-    """The same of a path that has no symbolic links."""
+    """Return the text of the file system of a path without symbolic links."""
     best = mount_of(path, mounts)
     if best is None:
         return None
@@ -192,7 +196,9 @@ def real_path_id(path: str, mounts: Sequence[Mount]) -> str | None:
 
 
 def network_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
-    """The mounts that other hosts may have too, and those below them: list of dicts path and shared_id (None for a local one)."""
+    """Return the mounts that other hosts may have too, and the mounts below them: list of dicts
+    path and shared_id (None for a local one).
+    """
     found: list[dict[str, Any]] = []
     for point, _dummy, kind, _dummy2 in mounts:
         # Others are many where containers run, and each is a look at a file.
@@ -210,7 +216,7 @@ def is_on_network(kind: str) -> bool:
 
 
 def _split(kind: str | None, source: str) -> tuple[str | None, str | None]:
-    """Server and folder of a mount's source; (None, None) when it does not name them."""
+    """Return the server and folder of a mount's source; (None, None) when it does not name them."""
     if kind == "cifs":
         match = re.match(r"^[/\\]{2}([^/\\]+)[/\\](.*)$", source)
         return (_server(match.group(1)), match.group(2).replace("\\", "/")) if match else (None, None)
@@ -232,7 +238,9 @@ def _split(kind: str | None, source: str) -> tuple[str | None, str | None]:
 
 
 def _file_system_uuid(device: str) -> str | None:
-    """The uuid in the superblock, which all that mount this device see; None when udev has it not."""
+    """Return the uuid in the superblock, which all that mount this device see; None when udev has
+    it not.
+    """
     wanted = os.path.realpath(device)
     try:
         names = sorted(os.listdir(BY_UUID))

@@ -42,7 +42,9 @@ def is_here(server: str) -> bool:
 
 
 def server_here(disk: Element) -> str | None:
-    """The server of a ``<disk>`` element, or of a layer behind it, that is this host itself; None when there is none."""
+    """Return the server of a ``<disk>`` element, or of a layer behind it, that is this host itself;
+    None when there is none.
+    """
     for source in disk.iter("source"):
         if source.get("protocol") is None:
             continue
@@ -57,7 +59,9 @@ def server_here(disk: Element) -> str | None:
 
 
 def secrets_of(text: str) -> list[tuple[str | None, str | None, str | None]]:
-    """The secrets that the disks and the TPM of a domain refer to: a sorted list of (uuid or None, kind, usage or None)."""
+    """Return the secrets that the disks and the TPM of a domain refer to: a sorted list of (uuid or
+    None, kind, usage or None).
+    """
     found = set()
     for element in parse(text).iter():
         if element.tag == "secret" and (element.get("uuid") or element.get("usage")):
@@ -68,7 +72,8 @@ def secrets_of(text: str) -> list[tuple[str | None, str | None, str | None]]:
 
 
 def user_of(conn: Any, origin: str, but: str | None) -> str | None:
-    """The name of another domain of this host that has a disk on the network; None where none has.
+    """Return the name of another domain of this host that has a disk on the network; None where
+    none has.
 
     :param origin: as shared_storage.disk_id() returns it.
     :param but: the uuid of the domain that does not count.
@@ -109,7 +114,7 @@ _USAGES = {"ceph": "CEPH", "iscsi": "ISCSI", "passphrase": "VOLUME", "volume": "
 
 
 def missing_secrets(conn: Any, text: str, where: str) -> list[str]:
-    """Reasons in the secrets that a host does not have.
+    """Return the reasons in the secrets that a host does not have.
 
     :param conn: libvirt of that host; :param where: its name.
     """

@@ -110,7 +110,7 @@ def fill(conn: Any, pool: str, name: str, file: str, file_format: str) -> None:
 
 
 def find_pool(conn: Any, name: str) -> Any:
-    """libvirt's handle of a pool.
+    """Return libvirt's handle of a pool.
 
     :raises LibvirtProblem: there is none of the name.
     """
@@ -167,7 +167,8 @@ def with_sources(conn: Any, text: str) -> str:
 
 
 def of_disk(conn: Any, element: Any) -> tuple[str, str] | None:
-    """(pool, volume) of a ``<disk>`` that is in a pool of a type of POOLS of this host; None where it is in none.
+    """Return (pool, volume) of a ``<disk>`` that is in a pool of a type of POOLS of this host; None
+    if it is in none.
 
     :raises libvirt.libvirtError: the pools cannot be read.
     """
