@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The images behind an image by its own header, including those that a domain's XML leaves out.
+"""The backing files of an image from its own header. A domain's XML may leave out some of them.
 
 Private to the collection. Sources: QEMU's docs/interop/qcow2.txt and qed_spec.txt, VMware's "Virtual Disk
-Format 1.1", and QEMU's path_has_protocol() for what a backing file may be called.
+Format 1.1", and QEMU's path_has_protocol() for the names of backing files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .._libvirt.xml import child_text, parse
 #: QEMU refuses longer names in qcow2 and qed.
 LONGEST_NAME = 1023
 
-#: The depth to which a chain is followed; QEMU itself gives up long before.
+#: The greatest number of images that chain() follows. QEMU itself stops much earlier.
 DEEPEST = 200
 
 _DATA_FILE = 0x44415441
@@ -41,27 +41,27 @@ _PARENT = re.compile(r'^\s*parentFileNameHint\s*=\s*"([^"]+)"', re.MULTILINE)
 class Reference:
     """The possible meanings of one name in a header."""
 
-    #: The files of this host that it may be, in the order of likelihood.
+    #: The possible files of this host, the most likely first.
     paths: list[str] = field(default_factory=list)
     #: The sources of the image on the network: names of servers, ``unix`` for a socket of this
     #: host.
     servers: list[str] = field(default_factory=list)
-    #: Images of Ceph that it names, as ``rbd:POOL/IMAGE`` or ``rbd:POOL/NAMESPACE/IMAGE``.
+    #: The images of Ceph in the name, as ``rbd:POOL/IMAGE`` or ``rbd:POOL/NAMESPACE/IMAGE``.
     rbd: list[str] = field(default_factory=list)
-    #: Its text where it is not understood.
+    #: The text of a name that this module does not understand; None for other names.
     words: str | None = None
 
 
 @dataclass
 class Chain:
-    """All that an image needs beside itself."""
+    """The files and servers that an image needs beside itself."""
 
     #: The paths of images and data files behind it, nearest first.
     files: list[str] = field(default_factory=list)
-    #: As in Reference, of the whole chain.
+    #: The servers, and the images of Ceph in ``rbd``, of the whole chain; see Reference.
     servers: list[str] = field(default_factory=list)
     rbd: list[str] = field(default_factory=list)
-    #: Why it may be longer than is known, sentences without a full stop.
+    #: The reasons why the chain may be longer, sentences without a full stop.
     troubles: list[str] = field(default_factory=list)
 
 
@@ -73,10 +73,10 @@ def chain(
 ) -> Chain:
     """Return the Chain of an image.
 
-    :param image_format: the format in which the domain uses the image; nothing can be behind
-        ``raw``, whatever its first bytes say.
-    :param known: the names that headers are known to have, as learn() fills it.
-    :param ask: a function (path) -> list of Reference or None, for an image that this user must not read.
+    :param image_format: the format in which the domain uses the image; a ``raw`` image has no
+        backing file, even if its first bytes look like a header.
+    :param known: the references of headers already read, filled by learn().
+    :param ask: a function (path) -> list of Reference or None, for an image that this process must not read.
     """
     known = {} if known is None else known
     found = Chain()
@@ -108,9 +108,10 @@ def chain(
 
 
 def learn(images: Iterable[str], known: dict[str, Any], deep: bool = True) -> None:
-    """Read the headers of images, and of all behind them, with few looks.
+    """Read the headers of images, and of all their backing files, with few calls.
 
-    :param known: a dict that takes up what each names, a list of Reference, or why it cannot be read, an exception.
+    :param known: a dict that gets, for each image, a list of Reference, or the exception of the failed read.
+    :param deep: False to leave out the backing files.
     """
     images = list(dict.fromkeys(image for image in images if image not in known))
     while images:
@@ -132,7 +133,7 @@ def by_libvirt(conn: Any, path: str) -> list[Reference] | None:
     """Return the references of an image as libvirt read them at its last look at the pool; None if
     libvirt does not know the file.
 
-    libvirt may read what a user in its group may not.
+    libvirt may read files that a user in the group libvirt must not read.
     """
     try:
         root = parse(conn.storageVolLookupByPath(path).XMLDesc(0))
@@ -143,15 +144,15 @@ def by_libvirt(conn: Any, path: str) -> list[Reference] | None:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason why a file could not be looked at, in a few words."""
+    """Return the reason of a failed look at a file, in a few words."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def references_of(path: str) -> list[Reference]:
-    """Return the references in the header of an image; [] for a file that is no image with anything
-    behind it.
+    """Return the references in the header of an image; [] for an image without backing
+    file, and for a file that is no image.
 
-    :raises OSError: it cannot be read, or its header is damaged.
+    :raises OSError: the file cannot be read, or its header is damaged.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as handle:
@@ -185,7 +186,7 @@ def _at(handle: BinaryIO, offset: int, length: int) -> bytes:
 
 
 def _name_at(handle: BinaryIO, offset: int, length: int) -> list[str]:
-    """Return the name that a header points at, [] if it points nowhere."""
+    """Return the name at an offset of a header; [] if the offset or the length is 0."""
     if not offset or not length:
         return []
     if length > LONGEST_NAME or offset >= 1 << 62:
@@ -206,7 +207,7 @@ def _qcow2_names(handle: BinaryIO, head: bytes) -> list[str]:
     features, position = struct.unpack_from(">Q", head, 72)[0], struct.unpack_from(">I", head, 100)[0]
     if not features & 4:
         return names
-    # With an external data file the clusters of the guest are in that.
+    # The image has an external data file with the clusters of the guest.
     for _dummy in range(64):
         kind, size = struct.unpack(">II", _at(handle, position, 8).ljust(8, b"\0"))
         if kind == 0:
@@ -214,7 +215,7 @@ def _qcow2_names(handle: BinaryIO, head: bytes) -> list[str]:
         if kind == _DATA_FILE:
             return names + _name_at(handle, position + 8, size)
         position += 8 + (size + 7) // 8 * 8
-    # Without its name QEMU does not open such a file unless it is given another.
+    # The header has no name of the data file. QEMU then opens the image only with a data file from its arguments.
     raise _damaged()
 
 
@@ -244,15 +245,16 @@ def reference_of(name: str, path: str) -> Reference:
 
 
 def _below(name: str, path: str) -> list[str]:
-    """Return the paths for a name in an image: a relative name starts at the folder by which the
-    image was opened, link or not.
+    """Return the possible paths of a name in the header of an image.
+
+    A relative name belongs to the folder of the path that QEMU opened, even if this path is a link.
     """
     found, folders = [], [os.path.dirname(path)]
     if not os.path.isabs(name):
         folders.append(os.path.dirname(os.path.realpath(path)))
     for folder in folders:
         joined = os.path.join(folder, name)
-        # Behind a link ".." is another folder than the one that is written before it.
+        # If a part of the path is a link, then ".." is not the folder before it in the text.
         joined = joined if ".." in joined.split("/") else os.path.normpath(joined)
         if joined not in found:
             found.append(joined)
@@ -287,14 +289,14 @@ def _of_json(name: str, path: str) -> Reference:
         return Reference(words=name)
     named = Reference()
     if not isinstance(found, dict) or not _collect(found, path, named):
-        # Without the escapes of JSON, so that a name is found in it.
+        # Omit the escapes of JSON, so that a search for a name finds it in the text.
         return Reference(words=json.dumps(found, ensure_ascii=False))
     named.paths = list(dict.fromkeys(named.paths))
     return named
 
 
 def _collect(found: Mapping[str, Any], path: str, named: Reference) -> bool:
-    """Take up what QEMU's description of a block device names; whether all of it was understood."""
+    """Collect the names in QEMU's description of a block device. Return True if all of the description is understood."""
     understood = True
     for key, value in found.items():
         word = key.rpartition(".")[2]
@@ -321,7 +323,7 @@ def _collect(found: Mapping[str, Any], path: str, named: Reference) -> bool:
             understood &= isinstance(value, str) and isinstance(parts[0], str)
             named.rbd.append("rbd:" + "/".join(str(part) for part in parts if part))
         elif word in ("file", "backing", "data-file") and value is not None:
-            # The name of a node, which a file cannot have.
+            # The value is the name of a node. The header of a file cannot refer to a node.
             understood = False
     return understood
 

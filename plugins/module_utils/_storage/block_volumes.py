@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Volumes of storage pools that are block devices of this host, with names that libvirt lets us choose: LVM and ZFS.
+"""Volumes of storage pools that are block devices of this host: LVM and ZFS, with names that the caller can choose.
 
-Private to the collection. The content of such a volume proves nothing: a new one has data of
-volumes that were removed before.
+Private to the collection. The content of such a volume proves nothing: a new volume has old data of
+removed volumes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .._libvirt import binding, missing_drivers
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import child_text, parse
 
-#: Types of pools.
+#: The types of storage pools with such volumes.
 POOLS = ("logical", "zfs")
 
 SYSFS = "/sys"
@@ -32,8 +32,7 @@ FILLING = 3600
 
 
 def path_in(root: Any, name: str) -> str | None:
-    """Return the path of the device that a volume of a pool is, or would be; None where the pool
-    has no such devices.
+    """Return the path of the device of a volume, existing or not; None if the pool has no such devices.
 
     :param root: the XML of the pool.
     """
@@ -42,8 +41,7 @@ def path_in(root: Any, name: str) -> str | None:
 
 
 def at(conn: Any, path: str) -> tuple[str, str] | None:
-    """Return (pool, volume) of a device by the path that libvirt gives it; None where it is in no
-    pool of a type of POOLS.
+    """Return (pool, volume) of a device by libvirt's path; None if the device is in no pool with a type in POOLS.
 
     :raises libvirt.libvirtError: the pools cannot be read.
     """
@@ -56,8 +54,7 @@ def at(conn: Any, path: str) -> tuple[str, str] | None:
 
 
 def device_of(conn: Any, pool: str, name: str) -> str | None:
-    """Return the path of the device that a volume of a pool of this host is; None where the pool
-    has no such devices.
+    """Return the path of the device of a volume of this host; None if the pool has no such devices.
 
     :raises libvirt.libvirtError: the pool cannot be read.
     """
@@ -65,7 +62,10 @@ def device_of(conn: Any, pool: str, name: str) -> str | None:
 
 
 def as_device(disk: Any, path: str) -> None:
-    """Make a disk of a domain the device of its volume, so that the domain starts whatever libvirt knows of its pools."""
+    """Change a disk of a domain from its volume to the device of the volume.
+
+    Then the domain starts even if libvirt does not know the pool.
+    """
     disk.set("type", "block")
     source = disk.find("source")
     source.attrib.clear()
@@ -83,8 +83,9 @@ def is_device(conn: Any, pool: str) -> bool:
 
 
 def key_of(conn: Any, pool: str, name: str) -> str | None:
-    """Return the identity of a volume that a later volume of its name does not have: the uuid from
-    LVM; None if it cannot be found.
+    """Return the identity of a volume: the uuid from LVM, which a later volume of this name does not have.
+
+    Return None if the volume cannot be found.
 
     The key of a volume of ZFS is its path.
     """
@@ -95,11 +96,12 @@ def key_of(conn: Any, pool: str, name: str) -> str | None:
 
 
 def why_held(pool: Any, volume: Any) -> str | None:
-    """Return the use of a volume by this host itself, in words, for which the volume is not removed
-    whoever owns it; None if there is no use.
+    """Return the reason why this host itself uses a volume, in words; None if the host does not.
+
+    Such a volume is not removed, independent of its owner.
 
     :param pool, volume: libvirt's handles.
-    :raises libvirt.libvirtError: they cannot be read.
+    :raises libvirt.libvirtError: libvirt cannot read the pool or the volume.
     """
     path = volume.path()
     for other in pool.listAllVolumes(0):
@@ -119,8 +121,8 @@ def _holder(path: str) -> str | None:
         names = sorted(os.listdir(holders)) if os.path.isdir(holders) else []
         if names:
             return f"the device {names[0]} of this host is on it"
-        # A program that mounts a device, swaps to it or makes another device of it has it
-        # exclusively. QEMU has it not.
+        # A program that mounts a device, swaps to it or makes another device of it opens it
+        # exclusively. QEMU does not.
         os.close(os.open(path, os.O_RDONLY | os.O_EXCL))
     except FileNotFoundError:
         return None
@@ -132,9 +134,9 @@ def _holder(path: str) -> str | None:
 
 
 def fill(path: str, file: str, file_format: str) -> None:
-    """Copy the content of an image file into a device of at least its size, with its zeros.
+    """Copy the content of an image file into a device of at least the same size. Write the zeros too.
 
-    :raises LibvirtProblem: it cannot be copied.
+    :raises LibvirtProblem: the copy fails.
     """
     try:
         done = qemu_img.run(["convert", "-n", "-t", "none", "-f", file_format, "-O", "raw", file, path], FILLING)
@@ -146,9 +148,9 @@ def fill(path: str, file: str, file_format: str) -> None:
 
 
 class Volumes:
-    """The volumes of a pool of the hypervisor behind ``conn``, reached through its libvirt only.
+    """The volumes of a pool of the hypervisor behind ``conn``, with access only through libvirt.
 
-    It has the methods of _folder.Folder that a move needs. Every method raises LibvirtProblem.
+    The class has those methods of Folder (_ownership.folder) that a move needs. Every method raises LibvirtProblem.
 
     :param where: the host, for messages.
     """
@@ -157,24 +159,24 @@ class Volumes:
         self._conn, self._name, self._where = conn, pool, where
 
     def stat(self, name: str) -> dict[str, Any] | None:
-        """Return ``{capacity, key}`` of a volume, or None if it is not there."""
+        """Return ``{capacity, key}`` of a volume (capacity in bytes); None without the volume."""
         pool = self._pool()
         volume = self._volume(pool, name)
         return None if volume is None else {"capacity": int(volume.info()[1]), "key": volume.key()}
 
     def room(self) -> int:
-        """Return the free bytes."""
+        """Return the free bytes of the pool."""
         return int(self._pool().info()[3])
 
     def create(self, name: str, capacity: int) -> str:
-        """Make a volume; libvirt refuses if there is one of the name. Returns its key."""
+        """Make a volume and return its key. libvirt refuses if a volume of this name exists."""
         try:
             return self._pool().createXML(volume_xml(name, capacity), 0).key()
         except libvirt.libvirtError as exc:
             raise self._problem(exc) from exc
 
     def upload(self, name: str, path: str, size: int, progress: Any) -> None:
-        """Fill a volume from a device of this host; ``progress(bytes)`` is called now and then."""
+        """Fill a volume from a device of this host. Call ``progress(bytes)`` now and then."""
         volume = self._volume(self._pool(), name)
         if volume is None:
             raise LibvirtProblem(f"the volume {name} has vanished from the pool {self._name} of {self._where} while it was filled")
@@ -206,7 +208,7 @@ class Volumes:
             raise LibvirtProblem(f"only {done[0]} of {size} bytes of {path} could be read")
 
     def volume(self, name: str) -> Any:
-        """Return libvirt's handle of a volume, or None if it is not there."""
+        """Return libvirt's handle of a volume; None without the volume."""
         return self._volume(self._pool(), name)
 
     def _pool(self) -> Any:
@@ -240,6 +242,6 @@ class Volumes:
 
 
 def volume_xml(name: str, capacity: int) -> str:
-    """Return the XML of a volume that has all of its space from the beginning."""
+    """Return the XML of a volume with all its space allocated from the beginning."""
     name = name.replace("&", "&amp;").replace("<", "&lt;")
     return f"<volume><name>{name}</name><capacity unit='bytes'>{int(capacity)}</capacity></volume>"

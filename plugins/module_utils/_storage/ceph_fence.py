@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Shut clients out of a Ceph cluster by its blocklist, see that they are, and let them in again.
+"""The blocklist of a Ceph cluster: shut clients out, verify this, and let clients in again.
 
-Private to the collection. Sources: Ceph's "ceph -- ceph administration tool" (osd blocklist), "Health checks", "rbd status". A client that is on the
-blocklist is refused by each OSD that knows the map with it. A client that opens an image afterwards brings that map to each OSD that it talks to,
-so nothing that the other writes reaches an object after the new client has read it.
+Private to the collection. Sources: Ceph's "ceph -- ceph administration tool" (osd blocklist), "Health checks", "rbd status". Each OSD
+refuses a client on the blocklist as soon as the OSD has the new map. A new client that opens an image afterwards brings this
+map to each OSD of the image. So the blocked client cannot write to an object after the new client has read the object.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from .._libvirt.binding import host_name
 #: default is an hour.
 EXPIRY = 10 * 365 * 86400
 
-#: An entry that ends within so many seconds is none.
+#: The least remaining seconds of an entry. An entry that ends earlier does not count.
 LEAST = 30 * 86400
 
 #: Seconds that a command may take.
 PATIENCE = 60
 
-#: As shared_storage.disk_id() writes it: servers, pool with namespace, image.
+#: The text from shared_storage.disk_id(): servers, pool with namespace, image.
 _DISK = re.compile(r"^rbd:(?P<servers>.+):/(?P<image>[^/]+/(?:[^/]+/)?[^/]+)$")
 
 
 class CephProblem(Exception):
-    """A sentence about what could not be done."""
+    """The error for a failed command or check; its text is a sentence."""
 
 
 class Cluster:
-    """A cluster, by the commands ``ceph`` and ``rbd`` of this machine.
+    """A Ceph cluster, with access through the commands ``ceph`` and ``rbd`` of this machine.
 
-    :param arguments: of both commands, such as ``["--conf", "/etc/ceph/ceph.conf", "--name", "client.fence"]``.
+    :param arguments: arguments of both commands, such as ``["--conf", "/etc/ceph/ceph.conf", "--name", "client.fence"]``.
     """
 
     def __init__(self, arguments: Sequence[str]) -> None:
@@ -75,10 +75,10 @@ class Cluster:
         return there
 
     def verify(self, addresses: Iterable[str], disks: Iterable[str]) -> tuple[list[str], list[str]]:
-        """See which disks clients of these addresses cannot write to any more.
+        """Return the disks that clients of these addresses certainly cannot write to.
 
-        :param disks: texts as shared_storage.disk_id() has them.
-        :returns: (the disks, sentences on the others).
+        :param disks: texts from shared_storage.disk_id().
+        :returns: (the disks, sentences about the other disks).
         :raises CephProblem: a command failed, or an address is not shut out.
         """
         blocked = self._blocked()
@@ -115,7 +115,7 @@ class Cluster:
         return None
 
     def _blocked(self, least: int = LEAST) -> set[str]:
-        """Return the addresses with all their clients shut out, for at least so many seconds more."""
+        """Return the addresses with all clients shut out for at least ``least`` more seconds."""
         found = self._json("ceph", "osd", "dump", "--format", "json").get("blocklist") or {}
         return {
             _address(each) for each, until in found.items() if each.endswith(":0/0") and (not least or _until(until) - time.time() >= least)
@@ -166,7 +166,7 @@ class Cluster:
 
 
 def _client(address: str) -> str:
-    """Return all clients of an address, in Ceph's form."""
+    """Return Ceph's text for all clients of an address."""
     found = ipaddress.ip_address(address)
     return f"[{found}]:0/0" if found.version == 6 else f"{found}:0/0"
 
@@ -174,13 +174,13 @@ def _client(address: str) -> str:
 def _address(text: str) -> str:
     """Return the IP address of ``ADDRESS:PORT/NONCE`` or ``[ADDRESS]:PORT``.
 
-    :raises ValueError: it has none.
+    :raises ValueError: the text has no IP address.
     """
     return str(ipaddress.ip_address(re.sub(r"^v\d:", "", text).rpartition(":")[0].strip("[]")))
 
 
 def _resolved(server: str) -> set[str]:
-    """Return the IP addresses of a server with or without a port; none if it is not known."""
+    """Return the IP addresses of a server with or without a port; an empty set for an unknown server."""
     name = re.sub(r"(?<=[^:]):\d+$" if server.count(":") == 1 or "]" in server else r"$^", "", server).strip("[]")
     try:
         return {str(ipaddress.ip_address(each[4][0])) for each in socket.getaddrinfo(name, None)}
@@ -189,7 +189,7 @@ def _resolved(server: str) -> set[str]:
 
 
 def _until(text: str) -> float:
-    """When an entry of the blocklist ends, in seconds since 1970; 0 if it is not understood."""
+    """Return the end of an entry of the blocklist, in seconds since 1970; 0 for an unknown format."""
     try:
         return datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%f%z").timestamp()
     except ValueError:

@@ -4,8 +4,8 @@
 
 """The names by which another host can find a file: its path, its place on the network, its number in its file system.
 
-Private to the collection. A path says little: two hosts have other files at one path, and one file may have two paths (hard links, bind mounts).
-A copy that shares blocks (reflink) is another file with another number.
+Private to the collection. A path proves little: two hosts may have different files at one path, and one file may have two
+paths (hard links, bind mounts). A copy that shares blocks (reflink) is another file with another number.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .shared_storage import real_path_id
 
 
 def file_system(real_path: str, mounts: Sequence[Mount]) -> str | None:
-    """Return a text for the file system that a path is on, the same on each host that sees it; None where it is not known.
+    """Return a text for the file system of a path, the same on each host; None for an unknown file system.
 
-    A file system of the network is known by its server, any other by the number that the kernel
-    makes of its uuid.
+    The text of a network file system has its server. The text of another file system is the number that the kernel
+    makes from the uuid.
     """
     share = real_path_id(real_path, mounts)
     if share is not None:
@@ -37,9 +37,9 @@ def file_system(real_path: str, mounts: Sequence[Mount]) -> str | None:
 
 
 def inode(real_path: str, mounts: Sequence[Mount]) -> str | None:
-    """Return a text for a file or folder, the same for all its names on all hosts; None where it is not known.
+    """Return a text for a file or folder, the same for all its names on all hosts; None if it is unknown.
 
-    A block device has none: each host makes its own nodes for it.
+    A block device has no such text: each host makes its own nodes for the device.
     """
     system = file_system(real_path, mounts)
     try:
@@ -52,8 +52,8 @@ def inode(real_path: str, mounts: Sequence[Mount]) -> str | None:
 def names(path: str, mounts: Sequence[Mount]) -> dict[str, Any]:
     """Return the names of a file of this host.
 
-    :returns: a dict: path, real_path, shared_id, inode, device, what tells a block device on all hosts (None where they are not known), and mount, the
-        mount point that it is below.
+    :returns: a dict: path, real_path, shared_id, inode, device (the identity of a block device on all hosts) and mount
+        (the mount point above the file). Unknown values are None.
     """
     if not os.path.isabs(path):
         return {"path": path, "real_path": None, "shared_id": None, "inode": None, "device": None, "mount": None}

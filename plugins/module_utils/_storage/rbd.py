@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Images of Ceph as QEMU's own programs reach them, with the monitors and the secret of a storage pool of libvirt.
+"""Access to images of Ceph with QEMU's programs, with the monitors and the secret of a storage pool of libvirt.
 
-Private to the collection. The key goes through a pipe: no other process of the host sees it.
+Private to the collection. The key goes through a pipe, so that no other process of the host sees it.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ def is_empty(conn: Any, pool: Any, image: str) -> bool:
     """Return True if nothing was ever written to an image.
 
     :param pool: libvirt's handle of the pool.
-    :raises LibvirtProblem: that cannot be read.
+    :raises LibvirtProblem: the image cannot be read.
     """
     extents = json.loads(_with_qemu_img(conn, pool, image, ["map", "--output=json"], ["--image-opts"], LOOKING) or "[]")
     return not any(each["data"] for each in extents)
 
 
 def fill(conn: Any, pool: Any, image: str, file: str, file_format: str, held: Sequence[int] = ()) -> None:
-    """Copy the content of an image file into an image of at least its size.
+    """Copy the content of an image file into an image of at least the same size.
 
-    :param held: descriptors that the program keeps open for as long as it writes, also if this process ends before it.
-    :raises LibvirtProblem: it cannot be copied.
+    :param held: descriptors that qemu-img keeps open until it ends, even if this process ends earlier.
+    :raises LibvirtProblem: the copy fails.
     """
-    # With a cache of the client an error of the last writes would be lost.
+    # Use no cache: a cache of the client would hide an error of the last writes.
     command = ["convert", "-n", "-t", "none", "-f", file_format, file]
     _with_qemu_img(conn, pool, image, command, ["--target-image-opts"], FILLING, held)
 
 
 def has_content(conn: Any, pool: Any, image: str, snapshot: str, file: str, file_format: str) -> bool:
-    """Return True if a snapshot of an image has the content of an image file; the rest of a longer
-    one must be empty.
+    """Return True if a snapshot of an image has the content of an image file. If one of them
+    is longer, its rest must be empty.
 
-    :raises LibvirtProblem: that cannot be read.
+    :raises LibvirtProblem: the image or the file cannot be read.
     """
     text = f"driver={file_format},file.driver=file,file.filename={_escaped(file)}"
     command = ["compare", "-q", "--image-opts", text]
@@ -63,7 +63,7 @@ def has_content(conn: Any, pool: Any, image: str, snapshot: str, file: str, file
 def snapshots(conn: Any, pool: Any, image: str) -> list[str]:
     """Return the names of the snapshots of an image.
 
-    :raises LibvirtProblem: they cannot be read.
+    :raises LibvirtProblem: the snapshots cannot be read.
     """
     found = json.loads(_with_qemu_img(conn, pool, image, ["info", "--output=json"], ["--image-opts"], LOOKING) or "{}")
     return [each["name"] for each in found.get("snapshots", ())]
@@ -72,7 +72,7 @@ def snapshots(conn: Any, pool: Any, image: str) -> list[str]:
 def make_snapshot(conn: Any, pool: Any, image: str, name: str) -> None:
     """Make a snapshot of an image.
 
-    :raises LibvirtProblem: it cannot be made.
+    :raises LibvirtProblem: the snapshot cannot be made.
     """
     _with_qemu_img(conn, pool, image, ["snapshot", "-c", name], ["--image-opts"], LOOKING)
 
@@ -96,7 +96,7 @@ def _with_qemu_img(
     root = parse(pool.XMLDesc(0))
     words = {"driver": "raw", "file.driver": "rbd", "file.pool": child_text(root, "source/name") or "", "file.image": image}
     for number, server in enumerate(root.findall("source/host")):
-        # A pool has an IPv6 address in brackets, and QEMU adds them.
+        # A pool has an IPv6 address in brackets, and QEMU adds the brackets itself.
         words[f"file.server.{number}.host"] = (server.get("name") or "").strip("[]")
         words[f"file.server.{number}.port"] = server.get("port") or "6789"
     auth = root.find("source/auth")
@@ -132,11 +132,10 @@ def _escaped(value: str) -> str:
 
 
 def secret_key(conn: Any, auth: Any) -> bytes | None:
-    """Return the key of a client of Ceph in base64, from libvirt's secret; None where none is
-    named.
+    """Return the key of a client of Ceph in base64, from libvirt's secret; None if the element names no secret.
 
     :param auth: the <auth> element of a storage pool.
-    :raises LibvirtProblem: it cannot be read.
+    :raises LibvirtProblem: the secret cannot be read.
     """
     secret = auth.find("secret")
     if secret is None:

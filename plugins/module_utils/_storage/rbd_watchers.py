@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The check that a client on any host has an image of Ceph open for writing.
+"""The check for clients on any host that have an image of Ceph open for writing.
 
-Private to the collection. Source: Ceph's "rbd status". A client that opens an image for writing watches it; Ceph forgets the watch of a client that died
-after 30 seconds. An exclusive lock is no sign: a client that wants to write gets it from one that lives.
+Private to the collection. Source: Ceph's "rbd status". A client that opens an image for writing watches the image. Ceph
+drops the watch of a dead client after 30 seconds. An exclusive lock proves nothing: a new writer gets the lock from a living
+client.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ from .._libvirt.xml import child_text, parse
 from .rbd import secret_key
 from .shared_storage import bracketed, pool_id
 
-#: Seconds that the command may take for all images together. The caller has a time limit for the whole look at the host.
+#: The time limit in seconds of the command for all images together. The caller has a limit for all facts of the host.
 PATIENCE = 20
 
 
 def watched(conn: Any, images: Sequence[str]) -> list[str]:
     """Return the images that a client certainly has open for writing; the others may be open too.
 
-    The key comes from a storage pool of this host. Without such a pool, or without the command ``rbd``, nothing is seen.
+    The key comes from a storage pool of this host. Without such a pool, or without the command ``rbd``, the result
+    is empty.
 
-    :param images: texts as shared_storage.disk_id() has them, ``rbd:SERVERS:/POOL/IMAGE``.
+    :param images: texts from shared_storage.disk_id(), ``rbd:SERVERS:/POOL/IMAGE``.
     """
     if not images or shutil.which("rbd") is None:
         return []
@@ -47,7 +49,7 @@ def watched(conn: Any, images: Sequence[str]) -> list[str]:
 
 
 def _pools(conn: Any) -> dict[str, Any]:
-    """Return the pools of Ceph that this host has, by their texts: dict text -> <pool>."""
+    """Return the Ceph pools of this host: dict text from pool_id() -> <pool>."""
     found = {}
     try:
         for each in conn.listAllStoragePools(0):
@@ -66,12 +68,12 @@ def _is_watched(conn: Any, pool: Any, image: str, seconds: float) -> bool:
     command = ["rbd", "--conf", "/dev/null", "--mon-host", ",".join(servers)]
     try:
         if auth is not None:
-            # Ceph reads as much of the file as it has bytes; a pipe has none.
+            # Ceph reads as many bytes as the size of the file says. The size of a pipe is 0, so use a file in memory.
             key = os.memfd_create("key")
             os.write(key, secret_key(conn, auth) or b"")
             command += ["--id", auth.get("username") or "", "--keyfile", f"/dev/fd/{key}"]
         command += ["status", f"{child_text(pool, 'source/name')}/{posixpath.basename(image)}", "--format", "json"]
-        # Not run_command: it hands on no pipe with a key.
+        # Do not use run_command: it cannot pass an open descriptor with the key.
         # pylint: disable-next=ansible-bad-function
         done = subprocess.run(
             command,

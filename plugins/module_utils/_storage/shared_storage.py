@@ -25,8 +25,8 @@ from .._libvirt.xml import child_text
 
 BY_UUID = "/dev/disk/by-uuid"
 
-# File systems of the network by the kernel's name. BeeGFS is not among them: each of its mounts says
-# beegfs_nodev, whichever cluster it is of. Nor is virtiofs, which may be a folder of one machine.
+# Network file systems by the kernel's name. BeeGFS is missing: each of its mounts has the source beegfs_nodev, in every
+# cluster. virtiofs is missing too: it may be a folder of one machine.
 _NETWORK = {
     "nfs": "nfs",
     "nfs4": "nfs",
@@ -37,21 +37,21 @@ _NETWORK = {
     "smb3": "cifs",
     "lustre": "lustre",
 }
-# File systems of a cluster on one block device, whose name may differ and is no proof.
+# File systems of a cluster on one block device. The name of the device may differ between hosts and proves nothing.
 _CLUSTER = ("gfs2", "ocfs2")
-# File systems of the network and of clusters with mounts that cannot be told apart.
+# Network and cluster file systems with mounts that cannot be told apart.
 _OTHER_NETWORK = ("9p", "afs", "beegfs", "coda", "gpfs", "orangefs", "pvfs2", "virtiofs", "wekafs")
 _PORTS = {"rbd": "6789", "ceph": "6789", "iscsi": "3260", "nbd": "10809"}
-#: Types of pools whose volumes are files in a folder.
+#: The types of pools with files in a folder as volumes.
 FOLDER_POOLS = ("dir", "fs", "netfs")
-#: Types of pools whose volumes QEMU reaches by the network itself.
+#: The types of pools with volumes that QEMU itself accesses over the network.
 NETWORK_POOLS = ("rbd", "gluster", "sheepdog", "iscsi-direct")
 # netfs pools name the type of their mount; auto tries NFS first.
 _NETFS = {"auto": "nfs", "nfs": "nfs", "glusterfs": "glusterfs", "cifs": "cifs"}
 
 
 def pool_id(root: Element) -> str | None:
-    """Return the text of a storage pool that is shared by its nature, or None.
+    """Return the text of a storage pool of a shared type; None for other pools.
 
     :param root: the <pool> element of libvirt's XML.
     """
@@ -61,13 +61,14 @@ def pool_id(root: Element) -> str | None:
 
 
 def volume_id(pool: Element, volume: str) -> str | None:
-    """Return the text of a volume of a pool on the network, as disk_id() gives it for a disk that
-    names no pool; None where the pool does not say.
+    """Return the text of a volume of a network pool, equal to the text of disk_id() for the same storage.
+
+    Return None if the XML of the pool is incomplete.
 
     :param pool: the <pool> element of libvirt's XML.
     """
     share = pool_id(pool)
-    # libvirt calls the units of a target so.
+    # libvirt uses this prefix for the units of a target.
     name = volume.removeprefix("unit:0:0:") if pool.get("type") == "iscsi-direct" else volume
     return None if share is None else f"{share.rstrip('/')}/{name.lstrip('/')}"
 
@@ -88,9 +89,9 @@ def disk_id(source: Element | None) -> str | None:
     if kind == "rbd":
         return _joined("rbd", _hosts(source, "rbd"), name)
     if kind == "nbd":
-        # A socket is a server of its host.
+        # A socket is a server of its own host and has no text.
         return _joined("nbd", _hosts(source, "nbd"), name or "/")
-    # A file of a file system, which hosts may have mounted too.
+    # The disk is a file of a file system, and hosts may have mounted this file system too.
     family = {"gluster": "glusterfs", "nfs": "nfs"}.get(kind or "")
     return _joined(family, _hosts(source, None), name)
 
@@ -118,7 +119,7 @@ def _iscsi(source: Element) -> str | None:
 
 
 def _hosts(source: Element, kind: str | None) -> str | None:
-    """Return the servers of a <source>, sorted; None without any, as with monitors from /etc/ceph."""
+    """Return the servers of a <source>, sorted; None without servers, for example with monitors from /etc/ceph."""
     found = []
     for host in source.findall("host"):
         name, port = host.get("name"), host.get("port") if kind else None
@@ -133,10 +134,9 @@ def _attribute(source: Element, child: str, name: str) -> str | None:
 
 
 def bracketed(name: str) -> str:
-    """Return the name of a server in the form before a port: an IPv6 address in brackets, and in
-    its shortest form.
+    """Return the name of a server in the form for a following port: an IPv6 address in brackets and in its shortest form.
 
-    Disks of libvirt have it without brackets, storage pools of Ceph and mounts have it with them.
+    Disks of libvirt have an IPv6 address without brackets. Storage pools of Ceph and mounts have it with brackets.
     """
     found = re.fullmatch(r"\[([^\[\]]+)\](:[0-9]+)?", name)
     try:
@@ -147,8 +147,9 @@ def bracketed(name: str) -> str:
 
 
 def _server(text: str, kind: str | None = None) -> str:
-    """Return a server's name in small letters, without the root's dot and without the port that all
-    use; an IPv6 address in brackets.
+    """Return the name of a server in small letters, without a final dot and without the default port.
+
+    Put an IPv6 address into brackets.
     """
     text = bracketed(text.strip().lower())
     port = ":" + _PORTS.get(kind or "", "")
@@ -175,12 +176,12 @@ def read_mounts(path: str) -> list[Mount]:
 
 
 def path_id(path: str, mounts: Sequence[Mount]) -> str | None:
-    """Return the text of the network or cluster file system that a path lies on, or None."""
+    """Return the text of a path on a network or cluster file system; None for other paths."""
     return real_path_id(access.real_path(path), mounts)
 
 
 def real_path_id(path: str, mounts: Sequence[Mount]) -> str | None:
-    """Return the text of the file system of a path without symbolic links."""
+    """Return the text of a path without symbolic links on a network or cluster file system; None for other paths."""
     best = mount_of(path, mounts)
     if best is None:
         return None
@@ -191,17 +192,18 @@ def real_path_id(path: str, mounts: Sequence[Mount]) -> str | None:
         return _joined(kind, uuid, f"{root}/{below}") if uuid else None
     family = _NETWORK.get(kind)
     server, folder = _split(family, source)
-    # The kernel writes the folder that is mounted into the source of NFS, into the root of the others.
+    # For NFS the kernel writes the mounted folder into the source, for other file systems into the root.
     return _joined(family, server, f"{folder}/{below}" if family == "nfs" else f"{folder}/{root}/{below}")
 
 
 def network_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
-    """Return the mounts that other hosts may have too, and the mounts below them: list of dicts
-    path and shared_id (None for a local one).
+    """Return the mounts that other hosts may have too, and all mounts below these.
+
+    :returns: list of dicts path and shared_id (None for a local mount).
     """
     found: list[dict[str, Any]] = []
     for point, _dummy, kind, _dummy2 in mounts:
-        # Others are many where containers run, and each is a look at a file.
+        # Containers have many other mounts, and each path_id() accesses a file.
         shared_id = path_id(point, mounts) if is_on_network(kind) else None
         if shared_id or any(point.startswith(f"{above['path'].rstrip('/')}/") for above in found):
             found = [each for each in found if each["path"] != point] + [{"path": point, "shared_id": shared_id}]
@@ -209,14 +211,15 @@ def network_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
 
 
 def is_on_network(kind: str) -> bool:
-    """Return True if a file system, by the kernel's name, is one that other hosts may see too, even
-    if its mounts cannot be told apart.
+    """Return True if other hosts may see a file system too, even if its mounts cannot be told apart.
+
+    :param kind: the kernel's name of the file system.
     """
     return kind in _NETWORK or kind in _CLUSTER or kind in _OTHER_NETWORK or kind.startswith("fuse.")
 
 
 def _split(kind: str | None, source: str) -> tuple[str | None, str | None]:
-    """Return the server and folder of a mount's source; (None, None) when it does not name them."""
+    """Return server and folder of the source of a mount; (None, None) if the source does not name them."""
     if kind == "cifs":
         match = re.match(r"^[/\\]{2}([^/\\]+)[/\\](.*)$", source)
         return (_server(match.group(1)), match.group(2).replace("\\", "/")) if match else (None, None)
@@ -238,9 +241,7 @@ def _split(kind: str | None, source: str) -> tuple[str | None, str | None]:
 
 
 def _file_system_uuid(device: str) -> str | None:
-    """Return the uuid in the superblock, which all that mount this device see; None when udev has
-    it not.
-    """
+    """Return the uuid in the superblock, the same on all hosts that mount the device; None if udev does not have it."""
     wanted = os.path.realpath(device)
     try:
         names = sorted(os.listdir(BY_UUID))

@@ -19,17 +19,15 @@ from .._libvirt.binding import libvirt
 from .._libvirt.xml import parse
 from .shared_storage import NETWORK_POOLS, disk_id, volume_id
 
-#: Names of this host itself on every host; unix is a socket.
+#: The names that mean the own host on every host; unix is a socket.
 _HERE = ("unix", "localhost", "localhost.localdomain", "localhost6", "ip6-localhost", "ip6-loopback")
 
-#: Protocols whose server is this host where none is named.
+#: The protocols with this host as default server.
 _HERE_BY_DEFAULT = ("nbd", "sheepdog")
 
 
 def is_here(server: str) -> bool:
-    """Return True if a server, by name or address, is the host itself on every host that uses the
-    name.
-    """
+    """Return True if the name or address of a server means the own host on every host."""
     name = server.strip("[]").rstrip(".").lower()
     if name in _HERE or name.endswith(".localhost"):
         return True
@@ -42,9 +40,7 @@ def is_here(server: str) -> bool:
 
 
 def server_here(disk: Element) -> str | None:
-    """Return the server of a ``<disk>`` element, or of a layer behind it, that is this host itself;
-    None when there is none.
-    """
+    """Return the server of a ``<disk>`` element, or of a layer behind it, if the server is this host itself; else None."""
     for source in disk.iter("source"):
         if source.get("protocol") is None:
             continue
@@ -59,9 +55,7 @@ def server_here(disk: Element) -> str | None:
 
 
 def secrets_of(text: str) -> list[tuple[str | None, str | None, str | None]]:
-    """Return the secrets that the disks and the TPM of a domain refer to: a sorted list of (uuid or
-    None, kind, usage or None).
-    """
+    """Return the secrets of the disks and the TPM of a domain: a sorted list of (uuid or None, kind, usage or None)."""
     found = set()
     for element in parse(text).iter():
         if element.tag == "secret" and (element.get("uuid") or element.get("usage")):
@@ -72,11 +66,10 @@ def secrets_of(text: str) -> list[tuple[str | None, str | None, str | None]]:
 
 
 def user_of(conn: Any, origin: str, but: str | None) -> str | None:
-    """Return the name of another domain of this host that has a disk on the network; None where
-    none has.
+    """Return the name of another domain of this host with a given disk on the network; None without such a domain.
 
-    :param origin: as shared_storage.disk_id() returns it.
-    :param but: the uuid of the domain that does not count.
+    :param origin: the text of the disk from shared_storage.disk_id().
+    :param but: the uuid of the domain to leave out.
     :raises libvirt.libvirtError: a domain cannot be read.
     """
     for domain in conn.listAllDomains(0):
@@ -89,10 +82,10 @@ def user_of(conn: Any, origin: str, but: str | None) -> str | None:
 
 
 def origin_of(conn: Any, disk: Element) -> str | None:
-    """Return the origin of a ``<disk>`` element that QEMU reaches by the network, also of one that
-    names its pool; None for any other disk.
+    """Return the text of a ``<disk>`` element that QEMU accesses over the network, also of a disk that
+    names its pool; None for other disks.
 
-    :raises libvirt.libvirtError: its pool cannot be read.
+    :raises libvirt.libvirtError: the pool cannot be read.
     """
     source = disk.find("source")
     if source is None or disk.get("type") == "network":
@@ -109,14 +102,16 @@ def origin_of(conn: Any, disk: Element) -> str | None:
     return volume_id(pool, volume) if pool.get("type") in NETWORK_POOLS else None
 
 
-#: virSecretUsageType by the word that domain XML has for it; a passphrase is kept for a volume.
+#: virSecretUsageType by the word in domain XML. libvirt stores a passphrase for a volume.
 _USAGES = {"ceph": "CEPH", "iscsi": "ISCSI", "passphrase": "VOLUME", "volume": "VOLUME", "tls": "TLS", "vtpm": "VTPM"}
 
 
 def missing_secrets(conn: Any, text: str, where: str) -> list[str]:
-    """Return the reasons in the secrets that a host does not have.
+    """Return sentences about the secrets of a domain that a host does not have.
 
-    :param conn: libvirt of that host; :param where: its name.
+    :param conn: libvirt of that host.
+    :param text: the XML of the domain.
+    :param where: the name of the host.
     """
     reasons = []
     for uuid, kind, usage in secrets_of(text):
@@ -138,11 +133,11 @@ def missing_secrets(conn: Any, text: str, where: str) -> list[str]:
 
 
 def has_value(secret: Any) -> bool | None:
-    """Return True if a secret has a value; None if libvirt does not say, as for a private one."""
+    """Return True if a secret has a value; None if libvirt does not say, for example for a private secret."""
     try:
         secret.value(0)
     except libvirt.libvirtError as exc:
-        # NO_SECRET: "does not have a value". A private one, and a connection that only reads, are refused with other codes.
+        # NO_SECRET means "does not have a value". libvirt refuses private secrets and read-only connections with other codes.
         return False if binding.code_of(exc) == libvirt.VIR_ERR_NO_SECRET else None
     return True
 

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Disks of instances that are volumes of storage pools without files: made, named in domains, and removed by libvirt's storage API.
+"""Disks of instances in storage pools without files: volumes that libvirt's storage API makes and that domains name.
 
-Private to the collection. The name of a volume that is made here begins with the whole uuid of its instance, which proves whose it is.
+Private to the collection. The name of each volume begins with the whole uuid of its instance. This proves the owner.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ def check(
 ) -> bool:
     """Return True if the volume is missing and has to be made, False if the right one exists.
 
-    :param is_unfinished: tells by its key whether a volume that is a block device was left by a build that was killed.
-    :param is_clone: such a build has begun to make it as a clone of an image: then it may be smaller, and has the data of that image.
+    :param is_unfinished: a function (key) that returns True if a killed build left a volume that is a block device.
+    :param is_clone: True if a killed build has begun to make the volume as a clone of an image. Then the volume may be
+        smaller, and it has the data of the image.
 
-    :raises LibvirtProblem: it cannot be made, or another one has its name.
+    :raises LibvirtProblem: the volume cannot be made, or another volume has its name.
     """
     what = f"The volume {name} of the storage pool {pool} on {host_name()}"
     if uuid is None or not is_named_for(name, uuid):
@@ -76,14 +77,14 @@ def check(
             f"{what} is there already and is not the requested disk: {why}. Nothing was overwritten. If nobody needs it: "
             f"virsh vol-delete {shlex.quote(name)} {shlex.quote(pool)}"
         )
-    # It is empty, or was never used, and of this instance by its name: a build was cut off.
+    # The volume is empty or unused, and its name has the uuid of the instance: a build was cut off.
     return False
 
 
 def make(conn: Any, pool: str, name: str, size_gb: int) -> None:
     """Make an empty volume.
 
-    :raises LibvirtProblem: it cannot be made, or another process has just made it.
+    :raises LibvirtProblem: the volume cannot be made, or another process has just made it.
     """
     found = find_pool(conn, pool)
     is_device = parse(found.XMLDesc(0)).get("type") in block_volumes.POOLS
@@ -99,7 +100,7 @@ def make(conn: Any, pool: str, name: str, size_gb: int) -> None:
 def fill(conn: Any, pool: str, name: str, file: str, file_format: str) -> None:
     """Copy an image file into an empty volume.
 
-    :raises LibvirtProblem: it cannot be copied.
+    :raises LibvirtProblem: the copy fails.
     """
     found = find_pool(conn, pool)
     path = block_volumes.path_in(parse(found.XMLDesc(0)), name)
@@ -112,7 +113,7 @@ def fill(conn: Any, pool: str, name: str, file: str, file_format: str) -> None:
 def find_pool(conn: Any, name: str) -> Any:
     """Return libvirt's handle of a pool.
 
-    :raises LibvirtProblem: there is none of the name.
+    :raises LibvirtProblem: libvirt has no pool of this name.
     """
     try:
         return conn.storagePoolLookupByName(name)
@@ -121,11 +122,11 @@ def find_pool(conn: Any, name: str) -> Any:
 
 
 def with_sources(conn: Any, text: str) -> str:
-    """Return domain XML whose volumes of pools that libvirt cannot name in a domain are disks on the network, with the servers of the pool.
+    """Return domain XML with RBD volumes as disks on the network, and with volumes that are block devices as disks by path.
 
-    libvirt starts no domain with a volume of an RBD pool. Volumes that are block devices are disks by their paths.
+    libvirt starts no domain that names a volume of an RBD pool. A disk on the network has the servers of the pool.
 
-    :raises LibvirtProblem: a pool does not say where it comes from.
+    :raises LibvirtProblem: an RBD pool names no monitors.
     """
     root, changed = parse(text), False
     for disk in root.findall("devices/disk[@type='volume']"):
@@ -167,8 +168,7 @@ def with_sources(conn: Any, text: str) -> str:
 
 
 def of_disk(conn: Any, element: Any) -> tuple[str, str] | None:
-    """Return (pool, volume) of a ``<disk>`` that is in a pool of a type of POOLS of this host; None
-    if it is in none.
+    """Return (pool, volume) of a ``<disk>`` in a pool of this host with a type in POOLS; None for other disks.
 
     :raises libvirt.libvirtError: the pools cannot be read.
     """
