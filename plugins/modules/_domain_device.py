@@ -254,7 +254,7 @@ class Change:
         return result
 
     def _refuse(self, domain: Any) -> None:
-        """Refuse a domain whose devices cannot be changed for good."""
+        """Refuse a domain if its devices cannot be changed for good."""
         name = f"{domain.name()} on {host_name()}"
         if not domain.isPersistent():
             raise LibvirtProblem(f"{name} is transient: libvirt forgets it once it is off. Define it there first.")

@@ -273,7 +273,9 @@ def _begin(
     records: Records,
     most: int | None,
 ) -> bool:
-    """Start moves, abort others, and look after those whose worker died; tell whether anything changed."""
+    """Start moves, abort others, and look after moves with a dead worker; return True if something
+    changed.
+    """
     # Here, as a call that only follows need not compile it.
     from ansible_collections.drover.compute.plugins.module_utils._migration import control
 

@@ -105,7 +105,7 @@ def _sightings(uri: str, given: dict[str, Any]) -> tuple[list[dict[str, str]], d
 
 
 def _patiently(uri: str, given: dict[str, Any]) -> tuple[list[dict[str, str]], dict[str, str]]:
-    """Look, and look again where libvirt is restarted meanwhile."""
+    """Look, and look again if libvirt is restarted during the look."""
     deadline = time.monotonic() + given["patience"]
     while True:
         try:

@@ -224,7 +224,7 @@ def _present(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
     for each in peers:
         if each["host"] == me:
             continue
-        # Without a user in the URI, ssh logs in by the name of the account that it runs as.
+        # If the URI has no user, ssh logs in by the name of the account that it runs as.
         keys = [key for key in each["keys"] if where and user == (where.user or key["user"])]
         if any(not key["public_key"] for key in keys):
             if not module.check_mode:

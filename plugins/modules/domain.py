@@ -671,7 +671,7 @@ class DomainChange:
         if self._unfinished is not None and self._is_clone(place):
             if rbd_images.finish(self.conn, *place, disk["size_gb"]):
                 return ownership.Candidate("/".join(place), by_use=True, volume=place)
-            # From here on it is no clone that has all of its data.
+            # From here on it is no clone with all of its data.
             self._unfinished.begin(place)
         volumes.fill(self.conn, *place, disk["backing_file"], image)
         return ownership.Candidate("/".join(place), by_use=True, volume=place)

@@ -98,7 +98,7 @@ def read(next_start: str, running: str | None = None, but: Collection[str] = ())
 def in_the_way(bindings: Sequence[Binding], live: bool) -> list[Binding]:
     """Return the bindings that keep a guest from moving.
 
-    :param live: it would move while it runs.
+    :param live: True if it would move while it runs.
     """
     return [each for each in bindings if each.move == NEVER or each.move == (OFF if live else LIVE)]
 
@@ -413,7 +413,7 @@ def _numbers(root: Element) -> Iterator[Binding]:
             yield Binding(LOOKED_UP, STARTS, f"its memory is in pages of {size} KiB", "reserve such pages there", kind=PAGES, value=(size,))
     pages = root.find("memoryBacking/hugepages")
     if pages is not None and pages.find("page") is None:
-        # Of the size that is usual on its host.
+        # The size is the usual one of its host.
         yield Binding(LOOKED_UP, STARTS, "its memory is in huge pages", "reserve such pages there", kind=PAGES, value=(None,))
     for device in root.findall("devices/memory"):
         size = size_bytes(device.find("source/pagesize")) >> 10

@@ -5,7 +5,8 @@
 """The check that another host has the things that bind a guest: for a move through its libvirt, for
 a start on the machine itself.
 
-Private to the collection. Of an open port of another host only libvirt's own guests are seen; a start tries the port itself.
+Private to the collection. Of the open ports of another host, only the ports of libvirt's own guests
+are seen; a start tries the port itself.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def _overlap(one: str, other: str) -> bool:
 def reasons(destination: Any, bindings: Sequence[Binding], same: Sameness, addresses: Collection[str], live: bool, but: str) -> list[str]:
     """Return the reasons in the things that a guest needs at a destination, before it moves there.
 
-    :param addresses: of the destination; empty where they are not known.
-    :param live: it moves while it runs.
+    :param addresses: the addresses of the destination; empty if they are not known.
+    :param live: True if it moves while it runs.
     :param but: its uuid.
     """
     # Packet filters are looked up with the networks.

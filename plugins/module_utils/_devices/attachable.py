@@ -45,7 +45,7 @@ class Attachable:
 
     :param given: its options, as the module _domain_device has them.
     :param forms: the domain before the change.
-    :param absent: it is not to have it.
+    :param absent: True if the domain must not have it.
     """
 
     #: Its element in the XML of a domain.
@@ -109,7 +109,7 @@ class Attachable:
     def lines(self, forms: Forms, after: bool) -> str:
         """Return the lines of the domain for a diff.
 
-        :param after: as it is after the change.
+        :param after: True for the state after the change.
         """
         return device_xml.lines(forms, self.tag)
 

@@ -97,8 +97,8 @@ def refuse_written(conn: Any, but: str | None, path: str, what: str) -> None:
 def refuse_unknown_format(module: AnsibleModule, path: str, info: Mapping[str, Any]) -> None:
     """Refuse an image with a backing file of a format that is not recorded.
 
-    QEMU would find the format out by the first bytes of that file, which the guest that wrote them has chosen. So these could name any file
-    of the host as the next one behind it.
+    QEMU would find the format out by the first bytes of that file, and the guest that wrote them
+    has chosen these bytes. So these could name any file of the host as the next one behind it.
 
     :param info: the answer of qemu-img info for the image.
     """

@@ -98,7 +98,7 @@ class Growth(Attachable):
         """Return the volume of a running pool that the disk is; None if it is in no such pool."""
         place = volumes.of_disk(self.conn, self._element)
         if place is None:
-            # It fails where libvirt has no driver for pools, and says so.
+            # It fails with an error if libvirt has no driver for pools.
             self.conn.listAllStoragePools(0)
             return None
         try:

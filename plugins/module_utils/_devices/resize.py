@@ -35,7 +35,8 @@ def resized(
     """Return the XML of a domain with another size, None if the domain has that size already.
 
     :param flavor: the name to put into its metadata; None leaves that as it is, an empty text takes it out.
-    :param numa: the pins, NUMA cells and huge pages of that size; None leaves them as they are, an empty one takes them out.
+    :param numa: the pins, NUMA cells and huge pages of that size; None leaves them unchanged, an
+        empty one removes them.
     :raises LibvirtProblem: the XML says more of its CPUs or memory than can be changed by numbers.
     """
     if numa is None:
@@ -170,7 +171,7 @@ def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int]
 def why_split(disk: Mapping[str, Any]) -> str | None:
     """Return why the size of a disk says nothing of the running guest, which would get it: that has another file there; None where it has not.
 
-    :param disk: as the facts of its domain have it. A size below the size of the other file would
+    :param disk: a disk from the facts of its domain. A size below the size of the other file would
         cut off that file's end.
     """
     if not disk.get("only"):

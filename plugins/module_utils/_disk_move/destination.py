@@ -4,7 +4,8 @@
 
 """The destination of a disk, and the file that is made there for it.
 
-Private to the collection. A file is never overwritten: it is made under a name of the moment, and linked to its own.
+Private to the collection. A file is never overwritten: it is made under a temporary name, and then
+linked to its real name.
 """
 
 from __future__ import annotations
@@ -206,5 +207,5 @@ def like(path: str, other: str) -> None:
         os.chown(path, found.st_uid, found.st_gid)
     except PermissionError:
         # On NFS, root may have no rights; then libvirt and its QEMU manage without them for each
-        # file. Then libvirt and its QEMU get along with that for each file.
+        # file. Then libvirt and its QEMU work with that for each file.
         pass

@@ -48,7 +48,7 @@ _LEFT_OUT = {
 class Disk:
     """A disk by its target, as libvirt has it now.
 
-    :param partly: whether it may be missing in the running domain, the definition or both.
+    :param partly: True if it may be missing in the running domain, the definition or both.
     :ivar live: it in the running domain, None where that is off. config: it in the definition. split: which of the two lacks it, in words, or None.
     :raises LibvirtProblem: the domain has no such disk.
     """

@@ -4,10 +4,10 @@
 
 """Moves a disk of a domain to another storage of its host, step by step.
 
-Private to the collection. While the guest runs, libvirt copies the disk and what the guest writes meanwhile (virDomainBlockCopy), and then
-switches over. Of a guest that is off, qemu-img copies it. At each moment the definition names the
-file that has all data. The record names each file before the file is made; a call that finds the
-record goes on from the state that libvirt shows.
+Private to the collection. While the guest runs, libvirt copies the disk and the guest's writes
+during the copy (virDomainBlockCopy), and then switches over. If the guest is off, qemu-img copies
+the disk. At each moment the definition names the file that has all data. The record names each file
+before the file is made; a call that finds the record goes on from the state that libvirt shows.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class DiskMove:
                 )
         if record is not None:
             if not self.pretend and record["order"] != (self.params["order"] or ""):
-                # Whoever aborts the move withdraws the order that is in the record.
+                # A later abort of the move withdraws the order that is in the record.
                 record["order"] = self.params["order"] or ""
                 records.write(self.domain, record)
             return self._go_on(disk, record)
@@ -267,7 +267,7 @@ class DiskMove:
         return self._follow(record)
 
     def _make(self, record: dict[str, Any], image: Image) -> None:
-        """Make the image, empty, under its name of the moment, or the volume."""
+        """Make the empty image under its temporary name, or the volume."""
         volume = record.get("made_volume")
         if volume:
             try:
@@ -450,7 +450,7 @@ class DiskMove:
                 f"The disk {disk.target} of {disk.where} is {' and '.join(map(str, disk.sources))}, not {record['destination']} alone. No file was removed: "
                 "run this again."
             )
-        # Without the copy at its name the old file may be all that is left of the disk.
+        # If the copy does not have its name, the old file may be the only rest of the disk.
         refused = self._why_not_copy(record) or record.get("refused")
         old = ownership.Candidate(record["source"], record.get("by_use") is True, refused, records.inode_of(record, "old"))
         old.volume, old.key = records.volume_of(record, "old"), records.key_of(record, "old")
@@ -505,7 +505,8 @@ class DiskMove:
 
     def _undo_volume(self, record: dict[str, Any]) -> None:
         place, key = self._made(record), records.key_of(record, "made")
-        # Without a key the move was cut off while it made the volume, which was not there before: then its name proves whose it is.
+        # A missing key means that the move was cut off while it made the volume, which did not
+        # exist before: then its name proves its owner.
         if places.is_there(self.conn, place):
             self._remove(ownership.Candidate(place.name, True, volume=place.volume, key=key))
         self._clear()

@@ -5,7 +5,8 @@
 """The present or future place of a disk: a file, or a volume of a pool without files, which libvirt
 makes and removes.
 
-Private to the collection. The name of a volume that is made begins with the uuid of its instance, which proves whose it is.
+Private to the collection. The name of a volume that is made begins with the uuid of its instance,
+which proves its owner.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def of_volume(conn: Any, pool: str, name: str) -> Place:
 def refuse(conn: Any, uuid: str, place: Place) -> None:
     """Refuse a volume that exists, or that another user names.
 
-    :param uuid: of the domain that gets it.
+    :param uuid: the uuid of the domain that gets it.
     """
     pool, name = place.volume or ("", "")
     what = f"The volume {name} of the storage pool {pool} on {host_name()}"

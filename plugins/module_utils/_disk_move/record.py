@@ -4,8 +4,9 @@
 
 """The record of the move of a disk to another storage, in the metadata of its domain.
 
-Private to the collection. It is written before anything is made. So whatever ends the move in the middle, a later call knows which files
-the move has made, and which job of libvirt is its own. The record is never believed over libvirt.
+Private to the collection. It is written before any file is made. If the move is ended in the
+middle, a later call knows the files that the move has made, and its job of libvirt. The record is
+never believed over libvirt.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _is_whole(record: dict[str, Any], uuid: str) -> bool:
     made, old = record.get("made_volume"), record.get("old_volume")
     if not all(_is_inode(record.get(name)) for name in ("made", "old")) or not _is_volume(made) or not _is_volume(old):
         return False
-    # Whoever may edit a domain may have written it.
+    # Every user who may edit a domain may have written it.
     if not old and not os.path.isabs(record["source"]):
         return False
     if made:

@@ -178,7 +178,7 @@ def parse_interface(element: Element) -> dict[str, Any]:
             if source.get(key):
                 plugged = source.get(key)
                 break
-    # Of a network that is a bridge, the running form has the type of the bridge.
+    # In a network that is a bridge, the running form has the type of the bridge.
     of_network = source is not None and bool(source.get("network"))
     return {
         "mac": mac.get("address") if mac is not None else None,
@@ -266,8 +266,9 @@ def network_filters_of(text: str) -> list[str]:
 def nvram_path(text: str, system: bool = False) -> str | None:
     """Return the file that keeps the domain's UEFI variables, or None.
 
-    :param system: it is a domain of libvirt's system daemon, whose folder is known. libvirt before 9.2 picks the firmware anew at each start,
-        and its definition has no path: then the file has the name of the domain.
+    :param system: True for a domain of libvirt's system daemon, with its known folder. libvirt
+        before 9.2 chooses the firmware again at each start, and its definition has no path: then
+        the file has the name of the domain.
     """
     root = parse(text)
     nvram, found = root.find("os/nvram"), root.find("os")

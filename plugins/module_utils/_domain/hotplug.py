@@ -4,9 +4,10 @@
 
 """Attaches devices to a domain and detaches them, from the domain as it runs and from its definition.
 
-Private to the collection. The definition is changed first where a device comes, and last where it goes. So whatever a running guest
-writes to is in its definition too, which is what other hosts, and the next look, know it by. One call of libvirt for both
-would do it the other way round: it takes a disk out of the definition although the guest has not released it.
+Private to the collection. The definition is changed first where a device comes, and last where it
+goes. So the definition has everything that a running guest writes to, and other hosts and later
+looks find it there. One call of libvirt for both would do it the other way round: it takes a disk
+out of the definition although the guest has not released it.
 """
 
 from __future__ import annotations
@@ -130,7 +131,8 @@ Medium = tuple[Element, Element, int]
 
 
 def change_medium(domain: Any, steps: Sequence[Medium]) -> None:
-    """Change the medium of a drive, one form of the domain after the other; where one fails, the medium of those before it is put back.
+    """Change the medium of a drive, one form of the domain after the other; if one fails, put the
+    old medium back in the forms before it.
 
     :raises libvirt.libvirtError: it is changed nowhere, or its state is not known.
     """

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every file and folder of a host that the XML of a domain names, for whatever purpose.
+"""Every file and folder of a host that the XML of a domain names, for any purpose.
 
-Private to the collection. A hypervisor looks here who needs a file, and discovery records the same for the other hosts. Source:
-https://libvirt.org/formatdomain.html.
+Private to the collection. A hypervisor finds the users of a file here, and discovery records the
+same for the other hosts. Source: https://libvirt.org/formatdomain.html.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LONGEST = 4095
 
 
 class Mentions:
-    """Everything of a host that XML of libvirt names, whatever it names it for.
+    """Everything of a host that XML of libvirt names, for any purpose.
 
     :ivar paths: dict absolute path -> OTHER, PLAIN or IMAGE.
     :ivar volumes: dict (pool, volume) -> PLAIN or IMAGE.
@@ -56,7 +56,7 @@ class Mentions:
         self.meant: set[str] = set()
 
     def add(self, text: str) -> None:
-        """Take up a document: of a domain, or of a snapshot, which has its domain in it."""
+        """Read a document: of a domain, or of a snapshot, which has its domain in it."""
         root, written = parse(text), set(self.written)
         self._walk(root, OTHER, True, True)
         if root.tag == "domainsnapshot":
@@ -64,7 +64,7 @@ class Mentions:
             self.written = written
 
     def _walk(self, element: Element, kind: int, writes: bool, meant: bool) -> None:
-        """Take up an element and all in it.
+        """Read an element and all elements in it.
 
         :param kind, writes, meant: the values of the element around it: OTHER, PLAIN or IMAGE; True
             if the domain may write to the things named there; True if it is a name of this host.
@@ -143,7 +143,7 @@ def other_files(texts: Iterable[str], disks: Iterable[Mapping[str, Any]]) -> lis
 def _writes(element: Element, tag: str, writes: bool) -> bool:
     """Return True if a domain may write to a thing that an element names; in doubt it may.
 
-    :param writes: the same of the element around it.
+    :param writes: True if the domain may write to the element around it.
     """
     if tag == "disk":
         return element.get("device") != "cdrom" and element.find("readonly") is None

@@ -26,8 +26,8 @@ def with_numa(text: str, facts: Mapping[str, Any]) -> str:
     all else stays unchanged.
 
     The guest's cells stay as they are where their CPUs, memory and pages do: then a running guest keeps distances, caches and
-    ``memAccess``. I/O threads run where the emulator does, whatever ``iothread_pins`` are. ``locked`` is not looked at, because it
-    does not tie the domain to CPUs or cells of the host.
+    ``memAccess``. I/O threads run on the CPUs of the emulator, with any ``iothread_pins``.
+    ``locked`` is not looked at, because it does not tie the domain to CPUs or cells of the host.
 
     :param text: from a template, or what libvirt gives.
     :param facts: in the form of :func:`_domain_numa.parse_numa`; the elements of missing facts are
@@ -96,7 +96,7 @@ def _set_places(root: Element, wanted: Mapping[str, Any]) -> None:
     made = []
     memory = wanted["memory"]
     if memory:
-        # Without cells numad chooses them.
+        # If no cells are given, numad chooses them.
         where = {"nodeset": format_cpu_set(memory["nodes"])} if memory["nodes"] else {"placement": "auto"}
         made.append(ET.Element("memory", {"mode": memory["mode"], **where}))
     for cell in wanted["cells"]:
@@ -130,7 +130,9 @@ def _set_cells(root: Element, wanted: Mapping[str, Any]) -> None:
 
 
 def _replace(root: Element, tag: str, children: Iterable[str], made: Iterable[Element]) -> None:
-    """Put these into an element of the domain in place of its children of those names; it goes when nothing is left in it."""
+    """Put these elements into an element of the domain in place of its children of those names;
+    remove it if it is empty then.
+    """
     made = list(made)
     parent = root.find(tag)
     if parent is None and not made:

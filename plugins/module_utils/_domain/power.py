@@ -43,7 +43,9 @@ def find(conn: Any, uuid: str | None = None, name: str | None = None) -> Any:
 
 
 def boot(domain: Any) -> None:
-    """Start a domain that is off. With memory that was saved to disk, that is read first, which takes as long as it is large."""
+    """Start a domain that is off. Memory that was saved to disk is read first, and the time for
+    that grows with its size.
+    """
     if domain.hasManagedSaveImage(0):
         domain.create()
     else:

@@ -20,7 +20,8 @@ def texts_of(domain: Any, active: bool | None = None, snapshots: bool | None = N
     """Return all XML that libvirt has of a domain: of its next start, of the running guest, of its
     snapshots and of its saved memory.
 
-    :param active, snapshots, saved: whether it runs, has snapshots, has saved memory; None to ask libvirt.
+    :param active, snapshots, saved: True if it runs, has snapshots, has saved memory; None to ask
+        libvirt.
     :raises libvirt.libvirtError: it cannot be read.
     """
     texts = [domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)]

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Looks at files with a time limit. A file system whose server is gone blocks every process that touches it, for ever.
+"""Looks at files with a time limit. A file system with a dead server blocks every process that
+touches it, for ever.
 
 Private to the collection. A thread that is blocked in this way cannot be ended, nor can its
 process. So a child process looks at the file. When its time is over this process kills it, and goes
@@ -64,7 +65,7 @@ class Unresponsive(Problem):
 def call(function: Callable[..., Any], *args: Any, limit: float | None = None) -> Any:
     """Return the result of ``function(*args)``, or raise its exception here.
 
-    It is called in a child, where it may change files but nothing of this process.
+    The child calls it, so it may change files but nothing of this process.
 
     :param limit: seconds that it may take, None for LIMIT.
     :raises Unresponsive: it takes longer, or a file system on the way to its path did so just now.

@@ -30,7 +30,7 @@ _FOLDERS = ("mapper", "disk/by-id", "disk/by-path", "disk/by-partuuid", "disk/by
 def identity(path: str) -> str | None:
     """Return the text that a device has on every host that sees it, or None if it has none.
 
-    :param path: a device, by whichever of its names.
+    :param path: a device, by any of its names.
     """
     try:
         return access.call(_identity_of_path, path)
@@ -67,8 +67,8 @@ def _identity(device: str) -> str | None:
 
 
 def _is_worldwide(name: str) -> bool:
-    """Return True if only one disk has the name. Disks whose name was never set have all zeros, or
-    all ones, behind the digit of the kind of name.
+    """Return True if only one disk has the name. Disks without a set name have all zeros, or all
+    ones, behind the digit of the kind of name.
     """
     return name.startswith(WORLDWIDE) and len(set(name.partition(".")[2][1:].replace("-", ""))) > 1
 

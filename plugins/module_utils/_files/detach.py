@@ -60,7 +60,9 @@ def _become_nobodys_child(mouth: int) -> None:
 
 
 def let_go(kept: int) -> None:
-    """Close every descriptor but ``kept``; whatever else is open belongs to the module (SSH's pipes, libvirt's connections)."""
+    """Close every descriptor but ``kept``; all other open ones belong to the module (SSH's pipes,
+    libvirt's connections).
+    """
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)

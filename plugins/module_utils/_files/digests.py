@@ -33,7 +33,7 @@ SETTLED = 3
 
 
 class Digest:
-    """Takes up the bytes of a file in their order."""
+    """The digest of a file, made of its bytes in their order."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -41,7 +41,7 @@ class Digest:
         self._size = self._done = 0
 
     def data(self, piece: bytes) -> None:
-        """Take up the next bytes."""
+        """Add the next bytes."""
         self._size += len(piece)
         self._block += piece
         while len(self._block) >= BLOCK:
@@ -49,7 +49,7 @@ class Digest:
             del self._block[:BLOCK]
 
     def hole(self, length: int) -> None:
-        """Take up so many zeros."""
+        """Add so many zeros."""
         first = min(length, -len(self._block) % BLOCK)
         self.data(bytes(first))
         blocks, rest = divmod(length - first, BLOCK)

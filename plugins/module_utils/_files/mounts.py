@@ -67,7 +67,7 @@ def mount_of(path: str, mounts: Iterable[Mount]) -> Mount | None:
     best = None
     for mount in mounts:
         point = mount[0].rstrip("/")
-        # Of two mounts on one point the later one is seen.
+        # If two mounts are on one point, the later one is seen.
         if (path == point or path.startswith(point + "/")) and (best is None or len(point) >= len(best[0].rstrip("/"))):
             best = mount
     return best

@@ -59,7 +59,7 @@ def reach(address: str, port: int, timeout: float) -> Reached:
         except OSError as problem:
             if problem.errno in ANSWERS:
                 return Reached(True, f"{address} answers, but not on port {port}", closed=True)
-            # Without a route of that kind no request was sent.
+            # No request was sent if there is no route of that kind.
             tried = tried or problem.errno not in (errno.EAFNOSUPPORT, errno.ENETUNREACH, errno.ENETDOWN)
             last = f"{address}, port {port}: {problem}"
     return Reached(False if tried else None, last)

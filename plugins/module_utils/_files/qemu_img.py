@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from . import programs
 
-#: Of the kernel's prctl(2).
+#: From the kernel's prctl(2).
 _PR_SET_PDEATHSIG = 1
 
 

@@ -32,7 +32,8 @@ _NO_ROOM = ("iscsi", "iscsi-direct", "mpath", "scsi")
 def read(conn: Any, local: bool) -> dict[str, Any]:
     """Return the facts of the hypervisor and the things that its guests use; plain JSON types only.
 
-    :param local: whether the hypervisor is this machine, so that its network interfaces can be read.
+    :param local: True if the hypervisor is this machine, so that its network interfaces can be
+        read.
     :raises libvirt.libvirtError: the connection breaks.
     """
     capabilities = parse(conn.getCapabilities())
@@ -114,7 +115,7 @@ def why_no_kvm(conn: Any) -> str | None:
 
 
 def lacking(conn: Any, cpus: Sequence[Mapping[str, str | None]]) -> list[Mapping[str, str | None]]:
-    """Return those CPUs of guests of other hosts that the hypervisor cannot run.
+    """Return the CPUs of guests of other hosts that the hypervisor cannot run.
 
     :raises libvirt.libvirtError: the connection breaks, or libvirt cannot read a CPU.
     """
@@ -131,7 +132,7 @@ def of_xml(text: str) -> dict[str, Any]:
     secrets = [each.get("uuid") or each.get("usage") for disk in disks for each in disk.iter("secret")]
     return {
         "name": root.findtext("name") or "",
-        # Of a guest that runs: one that is off has none to move.
+        # The memory of a running guest; a guest that is off has none to move.
         "memory_mib": size_bytes(root.find("memory")) // 1024**2 if root.get("id") else None,
         "machine": f"{kind.get('arch')} {machine}" if kind is not None and machine else None,
         "networks": _distinct(nic.get("network") for nic in nics if nic is not None),

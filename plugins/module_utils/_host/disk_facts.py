@@ -166,7 +166,7 @@ class DiskFacts:
         """Return the content of images that each host has by itself, behind disks on shared
         storage: list of dicts path, digest and stamp.
 
-        :param seconds: the time to read images whose digest is not known yet. Known digests cost no time.
+        :param seconds: the time to read images with unknown digests. Known digests cost no time.
         """
         deadline, found = time.monotonic() + seconds, []
         for path, needed in sorted(self._local.items()):

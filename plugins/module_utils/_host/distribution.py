@@ -39,7 +39,8 @@ def emulator_there(conn: Any, text: str) -> str | None:
 def for_host(conn: Any, text: str) -> str:
     """Return domain XML from another host as this hypervisor is to define it: with a QEMU that it has, and no label of a driver that it lacks.
 
-    Of labels only those go that let libvirt choose, which it does for each domain without one too.
+    Only labels that libvirt chooses are removed: libvirt chooses one for each domain without a
+    label too.
     """
     path = emulator_there(conn, text)
     text = text if path is None else with_emulator(text, path)

@@ -121,7 +121,7 @@ def _warn(warn: Callable[[str], object] | None, text: str) -> None:
 
 def _stats(conn: Any, wanted: int) -> list[tuple[Any, dict[str, Any]]]:
     """Return ``[(domain, stats)]`` for all domains, in one call where the driver has it."""
-    # Without NOWAIT one domain whose QEMU hangs, or that is just being migrated, holds up all.
+    # With NOWAIT, a domain with a hanging QEMU, or under migration, does not delay all others.
     for stats, flags in ((wanted, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT), (wanted, 0), (0, 0)):
         try:
             return [(domain, dict(values)) for domain, values in conn.getAllDomainStats(stats, flags)]
@@ -153,7 +153,7 @@ def _entry(
 ) -> dict[str, Any]:
     """Return the facts of a domain that its XML has.
 
-    :param known: whether it runs, has snapshots, has saved memory; None to ask libvirt.
+    :param known: True if it runs, has snapshots, has saved memory, each; None to ask libvirt.
     """
     active = domain.isActive() if known[0] is None else known[0]
     fixed: list[str] | None = None
@@ -180,8 +180,9 @@ def _add_live(entry: dict[str, Any], text: str) -> None:
     """Add the values of the running guest: its size, its pins, its pages, and its disks and devices
     beside those of the definition.
 
-    A pin that was changed on the running domain alone, or a device that was attached so, is not in the inactive form. A disk that is in one form
-    alone says so: ``only`` is running (of ``running_disks``) or next_start.
+    A pin that was changed on the running domain alone, or a device that was attached so, is not in
+    the inactive form. A disk in only one form has ``only``: running (of ``running_disks``) or
+    next_start.
     """
     live = parse_domain(text)
     # These values include hotplugged CPUs and memory, and the size before its definition was made
@@ -237,7 +238,8 @@ def _add_sizes(
     """Add the virtual size and the taken space of all disks, in bytes: from the file, the bulk
     statistics, or one more call.
 
-    :param conn: for bulk statistics of those whose files do not tell; None for one call for each.
+    :param conn: for bulk statistics of domains with files that do not show their sizes; None for
+        one call for each domain.
     """
     silent = _add_sizes_of_files([entry for entry, dummy, dummy in found], warn, pools) if local else set()
     found = [each for each in found if each[0]["uuid"] not in silent and any(_is_unknown(disk) for disk in _disks(each[0]))]
@@ -290,7 +292,7 @@ def _path(disk: Mapping[str, Any], folders: Mapping[str, str]) -> str | None:
 
 
 def _look(path: str, kind: str, image_format: str | None) -> tuple[int, int] | None:
-    """Return the size of an image file. Of a device it is enough that it answers."""
+    """Return the size of an image file. For a device, its answer is enough."""
     if kind != "block":
         return image_size(path, image_format)
     try:

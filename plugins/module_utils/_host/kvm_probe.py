@@ -4,8 +4,8 @@
 
 """The check that a guest starts with KVM on a host where libvirt offers it: it starts one.
 
-Private to the collection. The device may open and guests still not start, in virtual machines whose nested virtualisation
-is broken or made in software (``failed to set MSR 0x10a``).
+Private to the collection. The device may open and guests still not start, in virtual machines with
+nested virtualisation that is broken or made in software (``failed to set MSR 0x10a``).
 """
 
 from __future__ import annotations

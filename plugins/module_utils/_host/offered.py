@@ -31,7 +31,7 @@ _DEVICES = (
     ("devices/tpm/backend", "type", "devices/tpm", "backendModel", "TPM backend"),
     ("devices/tpm/backend", "version", "devices/tpm", "backendVersion", "TPM version"),
 )
-#: Of these enums libvirt does not list all that there is: only these values are judged.
+#: libvirt does not list all values of these enums: only these values are judged.
 _JUDGED = {"graphics type": ("vnc", "spice"), "disk bus": ("ide", "scsi", "sata", "usb", "virtio")}
 #: The facts that discovery records: the name, and the place in the capabilities.
 _READ = (

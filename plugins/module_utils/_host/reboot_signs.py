@@ -239,7 +239,8 @@ class Said(NamedTuple):
 def _run(name: str, *words: str) -> Said | None:
     """Run a program of the system in English; None where it is not installed.
 
-    It has TOOL_TIMEOUT seconds. Then it and its children are killed, and not waited for: what hangs on storage does not even die.
+    It has TOOL_TIMEOUT seconds. Then it and its children are killed, without waiting for their end:
+    a process that hangs on storage does not even die.
     """
     path = next((each for each in (f"/usr/bin/{name}", f"/bin/{name}") if os.access(each, os.X_OK)), None)
     if path is None:

@@ -38,7 +38,8 @@ def read_pools(conn: Any, mounts: Sequence[Mount] | None) -> list[dict[str, Any]
         try:
             found.append(_pool(pool, mounts))
         except libvirt.libvirtError as exc:
-            # Undefined between the list and the look. Whatever else: a pool that cannot be read is not gone.
+            # Undefined between the list and the look. Any other error is raised: a pool that cannot
+            # be read is not gone.
             if binding.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
                 raise
     return sorted(found, key=lambda pool: pool["name"])
@@ -74,7 +75,8 @@ def _available(pool_type: str | None, state: int, real_path: str | None, last: i
 
     libvirt sees changes that others make in a folder only when its pool is refreshed.
 
-    :param real_path: of its folder; None if that is not known, or is on another machine.
+    :param real_path: the real path of its folder; None if it is not known, or is on another
+        machine.
     :param last: the number that libvirt has read last.
     """
     if state != _RUNNING or pool_type not in FOLDER_POOLS or real_path is None:
@@ -171,8 +173,8 @@ def _from_pools(path: str, pools: Iterable[Mapping[str, Any]]) -> tuple[float, f
 def over_committed(domains: Iterable[Mapping[str, Any]]) -> int:
     """Return the bytes that the domains' local disks may still grow by.
 
-    As Nova counts: virtual size less space taken, never below nothing, for image files; block
-    devices are as large as they are; volumes and disks on the network are not on this storage.
+    The count is Nova's: virtual size less space taken, at least zero, for image files; block
+    devices have a fixed size; volumes and disks on the network are not on this storage.
     """
     total = 0
     for domain in domains:

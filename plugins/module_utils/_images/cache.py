@@ -81,9 +81,9 @@ class OtherContent(ImageProblem):
 class CachedImage:
     """One image of the cache.
 
-    :param folder: of instances.
-    :param name: for messages.
-    :param checksum: of the file, with the algorithm.
+    :param folder: the folder of instances.
+    :param name: the name for messages.
+    :param checksum: the checksum of the file, with the algorithm.
     """
 
     def __init__(self, folder: str, name: str, checksum: str) -> None:
@@ -131,7 +131,7 @@ class CachedImage:
         :param url, path: the source, one of them; the path is on this host, or on ``peer``.
         :param peer: the libvirt URI of another hypervisor.
         :param seconds: the time of this call. A source that cannot be read in parts is read to its end.
-        :returns: False if another call has brought it meanwhile.
+        :returns: False if another call has brought it in the same time.
         :raises Unfinished: the time is over.
         :raises ImageProblem: it cannot be brought, or is not what its checksum says.
         """
@@ -162,7 +162,7 @@ class CachedImage:
 
     @contextlib.contextmanager
     def _locked(self, deadline: float) -> Iterator[BinaryIO]:
-        """Open the file of the moment; no other process writes to it meanwhile."""
+        """Open the temporary file; no other process writes to it during the ``with`` block."""
         while True:
             with os.fdopen(os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "r+b") as part:
                 try:
@@ -368,7 +368,7 @@ class Cleaning:
     """Removes the files of a cache that this collection has made and that nothing needs.
 
     :param conn: libvirt of this host.
-    :param folder: of instances.
+    :param folder: the folder of instances.
     :param elsewhere: the needs and possible needs of other hosts, see _needs.elsewhere_of().
     :ivar kept: files that stay, dicts path and reason.
     """

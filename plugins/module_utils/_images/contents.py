@@ -5,8 +5,9 @@
 """The parts of an image that a copy of it lacks, read from the image before the copy.
 
 Private to the collection. All ways that copy a disk ask here. A copy by QEMU, while the guest runs or by ``qemu-img convert``, has what the guest
-sees, and not what else is in the image; a merge into the image below is such a copy. A copy of the whole file has all that is in the file. Extended
-attributes do not count: libvirt labels each copy anew. Source: https://www.qemu.org/docs/master/interop/qcow2.html.
+sees, and not what else is in the image; a merge into the image below is such a copy. A copy of the
+whole file has all that is in the file. Extended attributes do not count: libvirt labels each copy
+again. Source: https://www.qemu.org/docs/master/interop/qcow2.html.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def left_out(info: Mapping[str, Any], way: str, encrypted: bool = False) -> list
     """Return what a copy would leave out, each a clause about the image, with what a person can do.
 
     :param info: the result of read().
-    :param encrypted: the domain has a secret for the disk, be there a word of that in the image or not.
+    :param encrypted: True if the domain has a secret for the disk, even if the image does not show
+        an encryption.
     """
     data = (info.get("format-specific") or {}).get("data") or {}
     found = []

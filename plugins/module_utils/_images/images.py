@@ -92,7 +92,7 @@ def check_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> bool:
 def check_source(module: AnsibleModule, path: str, image_format: str | None, size_gb: int) -> str:
     """Return the format of an image that is copied into a disk.
 
-    :param size_gb: of the disk, in GiB.
+    :param size_gb: the size of the disk, in GiB.
     :raises ImageProblem: it is not there, of another format, or larger than the disk.
     """
     if not os.path.isfile(path):
@@ -160,8 +160,8 @@ def make_empty(
 ) -> None:
     """Make an image without data in a file of our own.
 
-    :param size: in bytes.
-    :param options: as ``-o`` takes them.
+    :param size: the size in bytes.
+    :param options: the options in the form of ``-o``.
     :param backing: the image behind it, and its format.
     """
     arguments = ["create", "-q", "-f", image_format, *(["-o", options] if options else [])]
@@ -202,13 +202,13 @@ def copy_image(
     """Copy an image that no domain has open into a file of our own, which is on the disk when this returns.
 
     :param source: the image, and its format, which the copy has too.
-    :param options: as ``-o`` takes them.
+    :param options: the options in the form of ``-o``.
     :param backing: the image behind both, and its format: only the data above it are copied.
     :param mib: MiB per second at most.
     :param why_not: a function that is called repeatedly: it returns the reason to give the copy up,
         or None to go on.
     """
-    # Without a cache mode qemu-img does not wait for the disk.
+    # If no cache mode is given, qemu-img does not wait for the disk.
     arguments = ["convert", "-q", "-t", "writeback", "-f", source[1], "-O", source[1], *(["-o", options] if options else [])]
     arguments += ["-B", backing[0], "-F", backing[1]] if backing else []
     arguments += ["-r", f"{mib}M"] if mib else []
@@ -337,7 +337,7 @@ def _run(
     """Return (exit status, output, errors) of a program; do not wait for it longer than ``limit``
     seconds, not even after it was killed.
 
-    :param why_not: says when to give it up, in place of that limit.
+    :param why_not: a function that returns the reason to give it up; it replaces that limit.
     """
     pipes: dict[str, Any] = {
         "stdin": subprocess.DEVNULL,

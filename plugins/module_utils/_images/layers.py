@@ -117,9 +117,9 @@ def merge_live(domain: Any, target: str, image: str, base: str, deadline: float)
     """Merge as merge_offline() does while the guest runs and writes; continue a merge of an earlier
     run.
 
-    :param target: of the disk.
+    :param target: the target of the disk.
     :param image, base: paths.
-    :param deadline: of time.monotonic().
+    :param deadline: the time of time.monotonic() at which to stop.
     :raises StillMerging: it goes on.
     :raises LibvirtProblem: another job is under way.
     :raises libvirt.libvirtError: libvirt refuses.
@@ -173,6 +173,6 @@ def _named(disk: Element, target: str, image: str) -> str:
 
 
 def text_of(problem: Exception) -> str:
-    """Return an error of libvirt's or of ours in words, without a full stop."""
+    """Return an error of libvirt or of this collection in words, without a full stop."""
     text = binding.text_of(problem) if isinstance(problem, libvirt.libvirtError) else str(problem)
     return text.rstrip(".")

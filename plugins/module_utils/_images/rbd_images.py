@@ -34,7 +34,8 @@ WHOLE = "drover-whole"
 #: Ceph itself needs names shorter than 96.
 DIGITS = 64
 
-#: The endings of the notes of an image that is being filled, and of one whose content this host has seen to be right.
+#: The endings of the notes of an image that is being filled, and of an image with content that this
+#: host has checked.
 _NOTE, _SEEN = ".image", ".image-seen"
 
 
@@ -46,8 +47,8 @@ def can_clone(conn: Any, pool: str) -> bool:
 def bring(conn: Any, pool: str, digits: str, file: str, file_format: str, size: int) -> str:
     """Return the name of a whole image in a pool, which is filled from a file if there is none.
 
-    :param digits: of the checksum of the file.
-    :param size: of the image in bytes, as guests see it.
+    :param digits: the digits of the checksum of the file.
+    :param size: the size of the image in bytes for guests.
     :raises LibvirtProblem: it cannot be made. Nothing is left of it, or the next build removes it.
     """
     records = Records()
@@ -105,7 +106,7 @@ def clone(conn: Any, pool: str, name: str, image: str) -> None:
 def finish(conn: Any, pool: str, name: str, size_gb: int) -> bool:
     """Make a clone as large as its disk.
 
-    :returns: whether it has data. A host that loses its power may leave a clone without its image.
+    :returns: True if it has data. A host that loses its power may leave a clone without its image.
     :raises LibvirtProblem: it cannot have that size, or cannot be read.
     """
     found = find_pool(conn, pool)

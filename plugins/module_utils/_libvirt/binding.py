@@ -4,8 +4,8 @@
 
 """The way to libvirt: guarded import, connections, and errors put in words.
 
-Private to the collection. Everything below raises :class:`LibvirtProblem`, whose text is one
-sentence for an operator; :func:`connect` turns it into the module's failure.
+Private to the collection. All functions below raise :class:`LibvirtProblem` with one sentence for
+an operator; :func:`connect` turns it into the module's failure.
 
 Every call to libvirt ends: a libvirtd that hangs, as it does when storage hangs, takes connections and answers nothing,
 and libvirt itself knows no limit.
@@ -78,7 +78,7 @@ class LibvirtProblem(Problem):
 class LibvirtSilent(*((LibvirtProblem, libvirt.libvirtError) if libvirt else (LibvirtProblem,))):  # type: ignore[misc]  # without libvirt too
     """libvirt did not answer in time, and nothing more is sent over that connection.
 
-    It is a libvirtError too, like a connection that breaks, so code that handles that one handles this one.
+    It is a libvirtError too, like a broken connection, so the same code handles both.
     """
 
     def __init__(self, message: str) -> None:
@@ -278,7 +278,8 @@ def opened_again(uri: str, opening: Callable[[], Any]) -> Any:
 
 
 def open_connection(uri: str, keepalive: bool = False, seconds: float | None = None) -> Limited:
-    """Open ``uri`` within so many seconds (CONNECT_TIMEOUT by default) and return the connection, all of whose calls end (:class:`Limited`).
+    """Open ``uri`` within so many seconds (CONNECT_TIMEOUT by default) and return the connection,
+    with a time limit on all its calls (:class:`Limited`).
 
     With ``keepalive`` a peer that goes silent makes calls fail after about 25 seconds (needs :func:`start_event_loop`). Raises
     :class:`LibvirtProblem`.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Objects of libvirt's whose calls end; how long each may take is here and nowhere else.
+"""Objects of libvirt with time limits on their calls; only this module has these limits.
 
 Private to the collection.
 """
@@ -20,7 +20,7 @@ from .._files.limits import Late, is_limited, within
 CALL_TIMEOUT = 60
 
 #: Calls that may take longer, or need no limit (0: they only read data of this process). None is
-#: for as long as it takes: who migrates watches that from the side.
+#: for as long as it takes: a migration is watched from the side.
 CALL_TIMEOUTS = {
     "name": 0,
     "UUIDString": 0,
@@ -41,7 +41,7 @@ CALL_TIMEOUTS = {
     "createXMLFrom": 900,
     # The memory of a large guest is given back, and its devices are reset.
     "destroy": 180,
-    # Every image of a pool is opened, and who asks about a pool or its volumes waits for that.
+    # Every image of a pool is opened, and calls about a pool or its volumes wait for that.
     "refresh": 300,
     "storagePoolCreateXML": 300,
     "listAllStoragePools": 300,
@@ -53,7 +53,7 @@ CALL_TIMEOUTS = {
     "delete": 600,
     # The sent data reach the disk; libvirt answers when all of them have.
     "finish": 900,
-    # From one piece to the next.
+    # The limit is from one piece to the next.
     "sendAll": 120,
     "sparseSendAll": 120,
     # The guest freezes its file systems, and a new image is made for each disk.
@@ -77,7 +77,8 @@ BY_PIECES = ("sendAll", "sparseSendAll")
 
 #: libvirt refuses these calls while it makes a volume of the same pool for another call, and has not begun anything then.
 POOL_CALLS = ("createXML", "createXMLFrom", "refresh")
-#: Seconds that a call waits for the end of that, the same if the pool is not active (it may be starting), and between two tries.
+#: Seconds that a call waits for the end of that work, the same if the pool is not active (it may be
+#: starting), and between two tries.
 POOL_PATIENCE, POOL_STARTS, POOL_PAUSE = 60, 3, 0.25
 
 
@@ -86,9 +87,10 @@ class Line:
 
     :param host: the name of the host of that libvirt.
     :param error: the exception for one that does not answer in time, made of a sentence.
-    :param classes: of the objects that libvirt hands out.
-    :param busy: whether an exception may mean that a storage pool is busy.
-    :param kept: makes of a function one whose exceptions have what libvirt said, see _libvirt.
+    :param classes: the classes of the objects that libvirt returns.
+    :param busy: a function that returns True if an exception may mean that a storage pool is busy.
+    :param kept: a function that wraps another one so that its exceptions keep libvirt's error, see
+        _libvirt.
     :param explain: returns better words for the failure of a call than libvirt's, or None; called with the name of the call, the exception, the host
         and what makes another call.
     """

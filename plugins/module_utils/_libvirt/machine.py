@@ -98,9 +98,9 @@ def here() -> Machine:
 def judge(expected: Expected, machine: Machine, of_libvirt: Callable[[], str | None] = lambda: None) -> str:
     """Compare a machine with the one that is expected: SAME, OTHER or UNKNOWN.
 
-    :param of_libvirt: reads the host_uuid of the libvirt that the caller means, or returns None. It is called only if the files do not
-        settle it: on a host that is reached by a URI the module runs on another machine, and the settings may have changed since libvirt
-        started.
+    :param of_libvirt: reads the host_uuid of the libvirt that the caller means, or returns None. It
+        is called only if the files do not decide: on a host that is reached by a URI the module
+        runs on another machine, and the settings may have changed since the start of libvirt.
     """
     known = {*expected["host_uuids"], *expected["system_uuids"]}
     if known.intersection(machine["uuids"]):

@@ -6,8 +6,8 @@
 
 Private to the collection.
 
-A driver that is missing answers VIR_ERR_NO_SUPPORT. With split daemons each driver is a daemon, and without its socket libvirt says
-VIR_ERR_SYSTEM_ERROR of VIR_FROM_RPC with the errno.
+A driver that is missing answers VIR_ERR_NO_SUPPORT. With split daemons each driver is a daemon, and
+if its socket is missing, libvirt reports VIR_ERR_SYSTEM_ERROR of VIR_FROM_RPC with the errno.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ try:
 except ImportError:
     libvirt = None
 
-#: Hypervisors whose drivers for storage and the rest are loaded beside their own; others, such as libvirt's test driver, have them built in.
+#: Hypervisors that load the drivers for storage and the rest beside their own; others, such as
+#: libvirt's test driver, have them built in.
 _HYPERVISORS = ("QEMU", "LXC", "Xen")
 #: Folders of the programs of daemons.
 _PROGRAMS = ("/usr/sbin", "/sbin", "/usr/bin")
@@ -83,7 +84,7 @@ def listed(call: Callable[..., Sequence[Any]], *arguments: Any) -> Sequence[Any]
 def read(conn: Any, local: bool) -> dict[str, Any]:
     """Return the facts ``missing_drivers`` and ``missing_pool_types`` of hypervisor_info, by one call for each driver.
 
-    :param local: whether the hypervisor is this machine, so that its distribution is known.
+    :param local: True if the hypervisor is this machine, so that its distribution is known.
     """
     if conn.getType() not in _HYPERVISORS:
         return {"missing_drivers": [], "missing_pool_types": None}

@@ -191,7 +191,7 @@ def _host_devices(conn: Any) -> set[str]:
     try:
         names.update(interface.name() for interface in conn.listAllInterfaces(0))
     except libvirt.libvirtError:
-        # Without the interface driver bridges may be missing from what node devices tell.
+        # If there is no interface driver, the node devices may lack bridges.
         return set()
     try:
         for device in conn.listAllDevices(libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_NET):
@@ -201,7 +201,7 @@ def _host_devices(conn: Any) -> set[str]:
     except libvirt.libvirtError:
         # The interface driver leaves out devices that are part of a bridge.
         return set()
-    # Without udev libvirt lists the loopback at most, which proves nothing about the rest.
+    # If there is no udev, libvirt lists the loopback at most, which proves nothing about the rest.
     return names if names - {"lo"} else set()
 
 

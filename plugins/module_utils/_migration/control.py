@@ -32,9 +32,9 @@ def launch(
     """Start a worker for each move; return ``{uuid: its first word}``.
 
     At most so many moves off this host (None for no limit) are carried out at a time, the others wait.
-    The word is started, following, a final status, or None if the worker has not said within time. A move whose
-    ``begin`` is False is not begun, only found out about.
-    Must be called before libvirt is touched in this process.
+    The word is started, following, a final status, or None if the worker has not said within time.
+    A move with a ``begin`` of False is not begun: its worker only finds out its state. Must be
+    called before libvirt is touched in this process.
     """
     records.prepare()
     ears = {}

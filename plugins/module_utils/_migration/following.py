@@ -36,7 +36,7 @@ class News:
     def is_due(self, reports: Iterable[Mapping[str, Any]]) -> bool:
         """Return True if the caller gets its answer now.
 
-        :param reports: of all moves that the caller counts as unfinished.
+        :param reports: the reports of all moves that the caller counts as unfinished.
         """
         if self._within is None:
             return False
@@ -89,7 +89,7 @@ def follow(
 
 
 def _connected(uri: str) -> Any:
-    """Return a connection for the progress, or None: the records are enough to go on with."""
+    """Return a connection for the progress, or None: the records are enough."""
     try:
         return binding.open_connection(uri)
     except LibvirtProblem:
@@ -119,7 +119,7 @@ def report(wanted: Mapping[str, Any], records: Records, conn: Any) -> dict[str, 
                 seen = state.look(conn, uuid)
             except libvirt.libvirtError:
                 pass
-        # Whatever works on an instance has its lock.
+        # Each call that works on an instance has its lock.
         why = (
             "Another call of drover.compute works on it on this host, such as a step of a run that was killed: wait for the end of that, and start the "
             "move again."

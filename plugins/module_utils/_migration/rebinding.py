@@ -60,7 +60,7 @@ def confined(text: str, facts: Mapping[str, Any]) -> str:
     Its vCPUs and NUMA cells still have the old size, so none of them has a place of its own: the
     whole guest may use all claimed CPUs and cells, and nothing else.
 
-    :param facts: as for :func:`rebound`.
+    :param facts: the facts as for :func:`rebound`.
     """
     present = {**NONE, **(parse_numa(parse(text)) or {})}
     claimed = sorted({cpu for cpus in (facts.get("vcpu_pins") or {}).values() for cpu in cpus})
@@ -81,7 +81,7 @@ def reasons(text: str, facts: Mapping[str, Any]) -> list[str]:
     The record of its bindings here leaves out bindings that no claim makes, so this looks at the
     domain itself.
 
-    :param facts: as for :func:`rebound`.
+    :param facts: the facts as for :func:`rebound`.
     """
     root = parse(text)
     present = {**NONE, **(parse_numa(root) or {})}

@@ -41,7 +41,7 @@ def open_connection(uri: str, folder: str) -> Any:
     """Connect to the libvirt of a destination, by the shared login if that works, else by a
     separate login.
 
-    :param folder: of the records of moves, which only their owner can enter.
+    :param folder: the folder of the records of moves, which only their owner can enter.
     :raises LibvirtProblem: it cannot be reached.
     """
     with contextlib.suppress(LibvirtProblem, OSError):

@@ -38,7 +38,7 @@ from .._storage.shared_storage import FOLDER_POOLS, NETWORK_POOLS, is_on_network
 MIB = 2**20
 #: Bytes that QEMU writes at once to a file without the page cache, at most.
 BLOCK = 4096
-#: Pools whose volumes are on the network; libvirt finds them by the pool at each host.
+#: Pools with volumes on the network; libvirt finds them by the pool at each host.
 
 
 def survey(source: Any, domain: Any, text: str, next_start: str | None = None) -> tuple[list[dict[str, Any]], list[str]]:
@@ -136,8 +136,8 @@ def _file(target: str, path: str, kind: str, **more: Any) -> dict[str, Any]:
 def _surveyed(source: Any, domain: Any, uuid: str | None, element: Element, disk: Mapping[str, Any], reasons: list[str]) -> dict[str, Any]:
     """Return the entry of one disk.
 
-    :param uuid: of the domain.
-    :param reasons: takes up what speaks against the move.
+    :param uuid: the uuid of the domain.
+    :param reasons: a list to which the reasons against the move are added.
     :raises LibvirtProblem: it cannot move at all.
     """
     target, kind = disk["target"], "media" if disk["readonly"] or disk["device"] in ("cdrom", "floppy") else "disk"
@@ -247,8 +247,8 @@ def _allocated(path: str) -> int:
 
 
 def _to_copy(entry: Mapping[str, Any]) -> int:
-    """Return the bytes to copy of a file, with the images behind it, which go into the copy too. Of
-    a device all is copied.
+    """Return the bytes to copy of a file, with the images behind it, which go into the copy too. A
+    device is copied whole.
     """
     if entry.get("block_pool"):
         return int(entry["capacity"])
@@ -276,8 +276,8 @@ def _readable_length(path: str) -> int:
 class Storage:
     """The files of one move between two connections.
 
-    ``save()`` is called after each change that a later call must know of, before the deed where the
-    deed must not be forgotten.
+    ``save()`` is called after each change that a later call must know, and before an action that
+    must not be forgotten.
     """
 
     def __init__(self, record: dict[str, Any], source: Any, destination: Any, save: Callable[[], object]) -> None:
@@ -666,7 +666,7 @@ class Storage:
         self.save()
 
     def _drop_there(self, entry: Mapping[str, Any]) -> None:
-        """Remove what why_copy_stays() has let go."""
+        """Remove a file or volume that why_copy_stays() has released."""
         folder, name = self._place_there(entry)
         if not entry.get("block_pool"):
             folder.drop(name)

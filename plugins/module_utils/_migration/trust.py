@@ -181,7 +181,7 @@ def read_host_keys(pattern: str = HOST_KEYS) -> list[str]:
         try:
             found.append(checked_key(text))
         except TrustProblem:
-            # Of a kind that is not taken, such as DSA.
+            # Keys of another kind, such as DSA, are not used.
             continue
     if not found:
         raise TrustProblem(f"there is no host key {pattern}. Is sshd installed? ssh-keygen -A makes host keys")

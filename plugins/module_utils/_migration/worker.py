@@ -164,7 +164,7 @@ class Worker:
         self._check = Turn(records.folder, self.uuid, "checks")
         self.previous = records.read(self.uuid)
         if not same_move(self.previous, move, source_uri):
-            # Of another way, long over: nothing in it is about this move.
+            # The record is of another way and long over: nothing in it is about this move.
             self.previous = None
         self.record = new_record(move, source_uri)
         self.record["earlier"] = records.files_left(move, source_uri)
@@ -249,10 +249,11 @@ class Worker:
         if status in SETTLED:
             self.records.forget_abort(self.uuid)
         if status in SETTLED:
-            # Of a lost move or a conflict the phase stays: a later call must know how far it had come.
+            # A lost move or a conflict keeps its phase: a later call must know how far it had come.
             changes.setdefault("phase", "done")
             if self.move.get("migration"):
-                # A call that is still on its way must not begin it anew; of a list that cannot be read none does.
+                # A late call must not begin it again; if the list cannot be read, no call begins
+                # it.
                 with contextlib.suppress(LibvirtProblem):
                     orders.withdraw(self.records, self.uuid, [self.move["migration"]])
         self.save(status=status, message=message, finished_at=time.time(), **changes)
@@ -358,7 +359,7 @@ class Worker:
             # The work under way has the options with which it was begun.
             self.options = merged(previous["move"])
             if not passthrough.names(self.devices):
-                # A discovery may have seen meanwhile that the source has them no longer.
+                # A later discovery may have seen that the source does not have them.
                 self.devices = previous["move"].get("devices") or passthrough.NONE
 
     def _begin_again(self) -> None:
@@ -442,7 +443,7 @@ class Worker:
 
     def _start(self) -> None:
         """Check, prepare, migrate, conclude."""
-        # From here on the record is of this move; an earlier one on the same way is history.
+        # From here on the record is of this move; an earlier move on the same way is history.
         self.previous = None
         domain = self.source.lookupByUUIDString(self.uuid)
         here = _present(self._look()[0], "source")
@@ -460,7 +461,7 @@ class Worker:
         self._acknowledge("started")
         try:
             if self._wait_for_turn() > CHECKED:
-                # Looked at first: a connection that broke meanwhile is opened anew by that.
+                # This look comes first, because it opens a broken connection again.
                 here = _present(self._look()[0], "source")
                 domain = self.source.lookupByUUIDString(self.uuid)
                 storage = self._checked(domain, here)
@@ -468,7 +469,7 @@ class Worker:
             self.save(phase="preparing", storage=storage.word(), copies=copies)
             self._prepare_there(storage, live)
             self._save_or_stop()
-            # The look that counts: right before the deed.
+            # This look decides, right before the migration.
             now, there = self._look()
             if (
                 now is None
@@ -584,7 +585,8 @@ class Worker:
     def _shut_down_and_move(self, domain: Any) -> tuple[str, Exception | None]:
         """Shut the guest down cleanly and move it cold; :meth:`_arrived` starts it again.
 
-        Returns ``(verdict, error)``. Whatever fails, :meth:`_came_to_nothing` starts it at the source.
+        Returns ``(verdict, error)``. After any failure, :meth:`_came_to_nothing` starts it at the
+        source.
         """
         storage = self.storage()
         try:
@@ -689,8 +691,8 @@ class Worker:
         """Return the parameters with the definitions for the destination; empty if they equal the
         definitions here.
 
-        A live guest has two definitions: as it runs, and as it starts next time. Without the second one it would come back with the CPUs of
-        this host (CVE-2020-17376 of Nova).
+        A live guest has two definitions: as it runs, and as it starts next time. If the second one
+        is missing, it would come back with the CPUs of this host (CVE-2020-17376 of Nova).
 
         :param flattened: targets of copied disks, which have nothing behind them any more.
         """
@@ -820,7 +822,8 @@ class Worker:
             )
             return
         if self.previous is not None and self.previous["status"] == "completed":
-            # Asked again after the end: the answer is the one of then, seen anew.
+            # This is a repeated call after the end: the answer is the earlier one, with the present
+            # states.
             self.record = {**self.previous, **{key: self.record[key] for key in ("move", "source_state", "destination_state")}}
             self.save()
             self.records.forget_abort(self.uuid)
@@ -866,7 +869,7 @@ class Worker:
                         f"libvirt there did not take the records of its snapshots ({binding.text_of(exc)}), and they stay in the metadata of the "
                         f"domain: run drover.compute.instance_snapshot for {self.record['name']}, which gives them to libvirt before anything else"
                     ]
-                # A connection that broke is opened anew by that.
+                # This look opens a broken connection again.
                 self._look()
         return []
 

@@ -35,7 +35,8 @@ class Surroundings:
     to start.
 
     :param conn: libvirt of this host.
-    :param but: the uuid of a domain whose own needs do not count: of one that has a definition here already.
+    :param but: the uuid of a domain with needs that do not count, because it has a definition here
+        already.
     """
 
     def __init__(self, conn: Any, but: str | None = None) -> None:

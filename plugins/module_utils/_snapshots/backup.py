@@ -4,9 +4,9 @@
 
 """Lets libvirt copy the disks of a running domain, as they are at one moment.
 
-Private to the collection. A copy has a name of the moment until it is complete. An incremental copy
-has the data written since the copy before it, which is its backing file, so that it opens as the
-whole disk.
+Private to the collection. A copy has a temporary name until it is complete. An incremental copy has
+the data written since the copy before it, which is its backing file, so that it opens as the whole
+disk.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def _wait(domain: Any, timeout: int) -> None:
 
 
 def _is_over(domain: Any) -> bool:
-    """Cancel a copy that is under way: whether none is any more."""
+    """Cancel a copy that is under way; return True if none is under way then."""
     try:
         if _is_busy(domain) and domain.jobStats(0).get("operation") == libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP:
             domain.abortJob()

@@ -6,9 +6,10 @@
 of libvirt, which survive live migrations here.
 
 Private to the collection. The bitmap of a checkpoint is in the qcow2 image and moves with it, but libvirt 9.0 loses its own record at a live
-migration. That record also keeps libvirt from making snapshots. So libvirt has it only during a copy. The names of the checkpoints are in the
-metadata of the domain: those alone are drover's. Before a copy libvirt takes a name back and looks whether each image has the bitmap, and a whole
-one (``VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE``).
+migration. That record also keeps libvirt from making snapshots. So libvirt has it only during a
+copy. The names of the checkpoints are in the metadata of the domain: only these checkpoints are
+drover's. Before a copy libvirt takes a name back and looks whether each image has the bitmap, and a
+whole one (``VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE``).
 
 A bitmap does not record changes to an image that no guest uses: two images may change places, or
 one may be made smaller and larger again. So which images a checkpoint is of is in the metadata of
@@ -45,7 +46,7 @@ def named(stamp: str) -> str:
 class Checkpoints:
     """Drover's checkpoints of one running domain. The caller has the lock of the domain.
 
-    :param targets: of the disks that are copied.
+    :param targets: the targets of the copied disks.
     """
 
     def __init__(self, domain: Any, targets: Collection[str]) -> None:

@@ -39,7 +39,7 @@ def take_along(domain: Any) -> None:
 
 
 def give_back(domain: Any) -> bool:
-    """Let libvirt have the records that the domain carries: whether there were any.
+    """Give libvirt the records that the domain carries; return True if there were any.
 
     A record that libvirt has by now stays as it is.
 

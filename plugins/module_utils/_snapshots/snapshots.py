@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""libvirt's records of the snapshots of a domain: read, written anew, and dropped.
+"""libvirt's records of the snapshots of a domain: read, rewritten, and dropped.
 
 Private to the collection. An external snapshot is a record and an image for each disk. The image that the guest wrote to before (the base)
 stays as it was then. The guest's writes since then are in another image over it (the overlay).
@@ -174,7 +174,7 @@ def _give(domain: Element, images: Mapping[str, Image]) -> None:
 
 
 def moved(snapshot: Snapshot, domain: Any, images: Mapping[str, Image], overlays: Mapping[str, str]) -> None:
-    """Write the record of a snapshot anew.
+    """Rewrite the record of a snapshot.
 
     :param images, overlays: dict target -> its base, and the path of its overlay, where they are others now.
     :raises libvirt.libvirtError: libvirt refuses; the record is as it was.

@@ -61,7 +61,7 @@ class Steps:
         self._deadline = time.monotonic() + self._params["timeout"]
 
     def carry_out(self, state: str, snapshots: Sequence[Snapshot]) -> bool:
-        """Bring the snapshot to a state: whether something was changed."""
+        """Bring the snapshot to a state; return True if something was changed."""
         wanted = self._params["snapshot"]
         found = next((each for each in snapshots if each.name == wanted), None)
         self.foreseen = [each.facts() for each in snapshots]
@@ -86,7 +86,7 @@ class Steps:
         return not self._module.check_mode
 
     def _refuse(self) -> None:
-        """Refuse a domain whose disks cannot be changed for good."""
+        """Refuse a domain if its disks cannot be changed for good."""
         if not self.domain.isPersistent():
             raise LibvirtProblem(
                 f"{self._name} is transient: libvirt forgets it, and its snapshots, once it is off. Define it there first."
@@ -480,7 +480,7 @@ def _is_of_agent(error: Exception) -> bool:
     """Return True if the agent of a guest may have refused: the agent's own errors have the code of
     an internal error of libvirt (``qemuAgentCheckError``).
 
-    QEMU's own errors have this code too. Then the same without the agent fails the same.
+    QEMU's own errors have this code too. Then the call without the agent fails in the same way.
     """
     codes = {getattr(libvirt, each, None) for each in _AGENT_ERRORS}
     is_internal = binding.code_of(error) == libvirt.VIR_ERR_INTERNAL_ERROR and binding.domain_of(error) == libvirt.VIR_FROM_QEMU
