@@ -41,7 +41,7 @@ NETWORK_DEVICES = "/sys/class/net"
 
 
 class Attachable:
-    """A device that a domain is to have, or is not to have.
+    """A device that a domain must have, or must not have.
 
     :param given: its options, as the module _domain_device has them.
     :param forms: the domain before the change.
@@ -68,21 +68,21 @@ class Attachable:
         return self.find(root) is not None
 
     def prepare(self) -> None:
-        """See that the change can be made.
+        """Check that the change can be made.
 
         :raises LibvirtProblem: it cannot; or what ImageProblem is for.
         """
         raise NotImplementedError
 
     def attach(self) -> None:
-        """Attach what prepare() has let through."""
+        """Attach the device after prepare() has allowed it."""
         if self.element is None:
             raise LibvirtProblem(f"Nothing was prepared for {self.where}.")
         missing = [not self.is_in(root) for root in self.forms]
         hotplug.attach(self.conn, self.domain, self.element, self.find, self.live is not None and missing[0], missing[-1])
 
     def detach(self, timeout: float) -> None:
-        """Detach what prepare() has let through.
+        """Detach the device after prepare() has allowed it.
 
         :param timeout: seconds for the guest to release it.
         """
@@ -156,7 +156,7 @@ class Disk(Attachable):
         except LibvirtProblem:
             if not self.absent or not os.path.isabs(self.path):
                 raise
-            # A disk on storage that is lost is detached by the name that the domain has for it.
+            # A disk on lost storage is detached by the name that the domain has for it.
             return Sighting(self.path, None, False)
 
     def find(self, root: Element) -> Element | None:

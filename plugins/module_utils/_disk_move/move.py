@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Moves a disk of a domain to another storage of its host, step by step.
+"""The move of a disk of a domain to another storage of its host, step by step.
 
 Private to the collection. While the guest runs, libvirt copies the disk and the guest's writes
 during the copy (virDomainBlockCopy), and then switches over. If the guest is off, qemu-img copies
@@ -174,7 +174,7 @@ class DiskMove:
         return places.of_volume(self.conn, *volume) if volume else Place(record["destination"])
 
     def _go_on(self, disk: Disk, record: dict[str, Any]) -> Step:
-        """Go on with what an earlier call has left, by what libvirt shows."""
+        """Continue the work of an earlier call from the state that libvirt shows."""
         mirror = disk.mirror
         if mirror is not None:
             if disks.copied_to(mirror) != record["destination"]:
@@ -244,7 +244,8 @@ class DiskMove:
             "made_volume": [*place.volume, None] if place.volume else None,
             "old": None if owner.volume else destinations.identity(source),
             "old_volume": [*owner.volume, block_volumes.key_of(self.conn, *owner.volume)] if owner.volume else None,
-            # Why the old file is the instance's own, found out while it is still the disk.
+            # The reason why the old file is the instance's own, found while the file is still the
+            # disk.
             "by_use": owner.by_use,
             "refused": owner.refused,
             "began": time.time(),
@@ -383,7 +384,7 @@ class DiskMove:
             raise LibvirtProblem(f"The disk {disk.target} of {disk.where} was switched over just now: run this again, which ends the move.")
 
     def _wait_for_end(self, disk: Disk, record: Mapping[str, Any]) -> None:
-        """Wait until nothing of the job is left."""
+        """Wait for the end of the job."""
         deadline = time.monotonic() + ABORT
         while Disk(self.domain, disk.target, partly=True).mirror is not None:
             if time.monotonic() > deadline:
@@ -484,7 +485,7 @@ class DiskMove:
                 self._undo(record)
 
     def _undo(self, record: Mapping[str, Any]) -> None:
-        """Remove the copy, which nothing uses, if it is provably the move's; and the record."""
+        """Remove the unused copy if it is provably the move's, and remove the record."""
         if self.pretend:
             return
         if record.get("made_volume"):
@@ -528,7 +529,7 @@ class DiskMove:
             records.clear(self.domain)
 
     def _refresh(self, record: Mapping[str, Any]) -> None:
-        """Have libvirt see which files its pools have now."""
+        """Refresh libvirt's pools, so that libvirt sees their present files."""
         folders = {os.path.dirname(record[name]) for name in ("source", "destination") if os.path.isabs(record[name])}
         with contextlib.suppress(libvirt.libvirtError):
             for pool in self.conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Looks at files with a time limit. A file system with a dead server blocks every process that
+"""Access to files with a time limit. A file system with a dead server blocks every process that
 touches it, for ever.
 
 Private to the collection. A thread that is blocked in this way cannot be ended, nor can its
@@ -29,7 +29,7 @@ from .problem import Problem
 #: Seconds that one look may take.
 LIMIT = 15
 
-#: Seconds that each step may take to find out which file system it is that does not answer.
+#: Seconds for each step of the search for the file system that does not answer.
 FIND = 3
 
 #: Seconds during which a silent place is not looked at: a worker lives for hours, and servers come
@@ -42,7 +42,8 @@ KEPT = 8
 #: Links to follow before a path is given up, as the kernel does.
 LINKS = 40
 
-#: Children that wait for work; until when what does not answer is left alone.
+#: Children that wait for work; the silent places, each with the end of the time during which it is
+#: left alone.
 _IDLE: list[Child] = []
 _SILENT: dict[str, float] = {}
 
@@ -50,8 +51,8 @@ _SILENT: dict[str, float] = {}
 class Unresponsive(Problem):
     """A file system did not answer in time; the text says which path was looked at.
 
-    ``place`` is what does not answer: the point where it is mounted, or a single file. ``path`` is where the path leads,
-    with its links followed as far as they could be read.
+    ``place`` does not answer: it is a mount point, or a single file. ``path`` is the path with its
+    links followed as far as they could be read.
     """
 
     def __init__(self, message: str, place: str | None = None, path: str | None = None) -> None:
@@ -112,7 +113,7 @@ def open_regular(path: str) -> BinaryIO:
 def _answers(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limit: float, fresh: bool = False) -> list[tuple[bool, Any]]:
     """Return the answers of :func:`call_each`, up to the first that does not come in time.
 
-    :param fresh: only a child that is made now will do.
+    :param fresh: True to use only a new child.
     """
     silent = _silent_places()
     work: tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]
@@ -123,7 +124,7 @@ def _answers(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limi
     try:
         request = pickle.dumps(work)
     except (pickle.PicklingError, AttributeError, TypeError):
-        # Not known by a name, as a lambda: a child that is made now has it.
+        # A function without a name, such as a lambda, cannot be pickled: only a new child has it.
         request = None
     answers: list[tuple[bool, Any]] = []
     try:
@@ -173,7 +174,7 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-# -- what does not answer ---------------------------------------------------------------------
+# -- places that do not answer -----------------------------------------------------------------
 
 
 def _path_of(args: Sequence[Any]) -> str | None:
@@ -221,7 +222,7 @@ def _find(path: str) -> tuple[str, str]:
             pass
         # The kernel may answer for links and folders from its cache; for this it always calls the server.
         ask(os.statvfs, real)
-        # All of it answers: it is the file alone.
+        # All places answer, so only the file does not.
         return path, real
     except (socket.timeout, EOFError, OSError):
         return place, real
@@ -237,7 +238,7 @@ def _carefully(silent: Collection[str], function: Callable[..., Any], *args: Any
     path = _path_of(args)
     if path is not None and path in silent:
         raise Unresponsive(_sentence(path, path, "before"), path, path)
-    # One after the other: what does not answer must not be touched.
+    # The steps come one after the other, because a silent place must not be touched.
     for place, real in _steps(path, _link) if path is not None else ():
         if path is not None and place in silent:
             raise Unresponsive(_sentence(path, place, "before"), place, real)

@@ -40,7 +40,8 @@ def read_domains(
 
     ``local`` says that this runs on the hypervisor, so that sizes of disks can be read from the
     files without a call. A domain that goes away while being read is left out. ``warn`` is called
-    with a sentence for what could not be read. Raises libvirt.libvirtError if nothing can be, or libvirt falls silent.
+    with a sentence about facts that could not be read. Raises libvirt.libvirtError if nothing can
+    be read, or libvirt does not answer.
 
     :param pools: the storage pools as read_pools() returns them.
     """
@@ -180,9 +181,9 @@ def _add_live(entry: dict[str, Any], text: str) -> None:
     """Add the values of the running guest: its size, its pins, its pages, and its disks and devices
     beside those of the definition.
 
-    A pin that was changed on the running domain alone, or a device that was attached so, is not in
-    the inactive form. A disk in only one form has ``only``: running (of ``running_disks``) or
-    next_start.
+    A pin that was changed only on the running domain, or a device that was attached only there, is
+    not in the inactive form. A disk in only one form has ``only``: running (of ``running_disks``)
+    or next_start.
     """
     live = parse_domain(text)
     # These values include hotplugged CPUs and memory, and the size before its definition was made
@@ -337,7 +338,8 @@ def _add_reported_sizes(disks: Iterable[dict[str, Any]], domain: Any, stats: Map
             continue
         # libvirt would open an image on the network, and its server may be dead.
         if disk["type"] != "network" and (not local or disk["type"] != "file"):
-            # Neither the file nor the statistics: a shut-off domain seen from afar.
+            # Neither the file nor the statistics show the size: it is a shut-off domain on another
+            # machine.
             info = _quietly(functools.partial(domain.blockInfo, disk["target"]), None)
             if info is not None:
                 disk["capacity_bytes"], disk["allocation_bytes"] = int(info[0]), int(info[1])

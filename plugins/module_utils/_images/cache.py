@@ -2,10 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The cache of images of one hypervisor: a file gets its name when its checksum is right, and goes when nothing needs it.
+"""The cache of images of one hypervisor: a file gets its name when its checksum is right, and is
+removed when nothing needs it.
 
-Private to the collection. A file of the cache is called by its checksum, in the folder _base of the instances, as in Nova. Beside it
-is a note that this collection has made it. While it is brought it has another name, with a lock; a run that was killed is continued.
+Private to the collection. The name of a file of the cache is its checksum, in the folder _base of
+the instances, as in Nova. Beside it is a note that this collection has made it. While it is brought
+it has another name, with a lock; a run that was killed is continued.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ _PART = re.compile(re.escape(ownership.TEMPORARY) + r"image-([0-9a-f]{64}|[0-9a-
 #: A file that was copied from the controller, in the folder of instances.
 _UPLOAD = re.compile(re.escape(ownership.TEMPORARY) + r"upload-[0-9a-f-]{36}")
 
-#: A file that no instance was made of for so long (seconds) may go: Nova's remove_unused_original_minimum_age_seconds.
+#: Seconds without a new instance of a file after which the file may be removed: Nova's
+#: remove_unused_original_minimum_age_seconds.
 UNUSED = 86400
 
 CHUNK = 1 << 20
@@ -51,7 +54,9 @@ ANSWER = 30
 
 
 class Unfinished(Exception):
-    """The time of this call is over. ``size``: bytes so far. ``total``: of the whole, None if that is not known."""
+    """The time of this call is over. ``size``: bytes so far. ``total``: the bytes of the whole,
+    None if they are not known.
+    """
 
     def __init__(self, size: int, total: int | None) -> None:
         super().__init__()
@@ -75,7 +80,9 @@ def read_checksum(text: str, name: str) -> tuple[str, str]:
 
 
 class OtherContent(ImageProblem):
-    """The source has given something else. If a part of it was left by another run, that part may have been of an older source."""
+    """The source has given other content. If a part of it was left by another run, that part may
+    have been of an older source.
+    """
 
 
 class CachedImage:
@@ -93,12 +100,12 @@ class CachedImage:
             raise ImageProblem(f"The folder {folder!r} is not absolute: give the full path.")
         self.folder = os.path.join(folder, CACHE)
         self.path = os.path.join(self.folder, digits)
-        #: Bytes that were there when this call began to bring it.
+        #: Bytes that the file had when this call began.
         self.begun = 0
         self._note, self._part = self.path + NOTE, os.path.join(self.folder, PART.format(digits=digits))
 
     def is_there(self) -> bool:
-        """Tell whether the image is in the cache with the right content.
+        """Return True if the image is in the cache with the right content.
 
         :raises ImageProblem: another file has its name.
         """
@@ -109,7 +116,7 @@ class CachedImage:
         note = read_note(self._note)
         if note is not None and note == stamp(found):
             return True
-        # No note, or it was changed since.
+        # There is no note, or the file was changed since.
         if os.path.isfile(self.path) and not os.path.islink(self.path) and self._digest(self.path) == os.path.basename(self.path):
             return True
         raise ImageProblem(
@@ -172,7 +179,7 @@ class CachedImage:
                         raise Unfinished(os.fstat(part.fileno()).st_size, None) from None
                     time.sleep(0.2)
                     continue
-                # The one that had the lock may have given the file its name, or removed it.
+                # The process that had the lock may have given the file its name, or removed it.
                 if _is_same(self._part, os.fstat(part.fileno())):
                     self.begun = part.seek(0, os.SEEK_END)
                     yield part
@@ -365,7 +372,7 @@ def _sync(folder: str) -> None:
 
 
 class Cleaning:
-    """Removes the files of a cache that this collection has made and that nothing needs.
+    """The removal of the files of a cache that this collection has made and that nothing needs.
 
     :param conn: libvirt of this host.
     :param folder: the folder of instances.
@@ -380,7 +387,7 @@ class Cleaning:
         self._own: ownership.Ownership | None = None
 
     def sort_out(self) -> list[str]:
-        """Find the files that go: their paths. The others are in ``kept``."""
+        """Find the files to remove; return their paths. The others are in ``kept``."""
         candidates, self._parts, self.kept = [], [], []
         for folder, of_the_moment in ((self._above, _UPLOAD), (self._folder, _PART)):
             parts = [os.path.join(folder, name) for name in _names(folder) if of_the_moment.fullmatch(name)]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Starting, aborting and checking moves: what ``domain_migration`` does beside following them.
+"""The start, abort and check of moves: the work of ``domain_migration`` beside following them.
 
 Private to the collection.
 """
@@ -31,10 +31,10 @@ def launch(
 ) -> dict[str, str | None]:
     """Start a worker for each move; return ``{uuid: its first word}``.
 
-    At most so many moves off this host (None for no limit) are carried out at a time, the others wait.
-    The word is started, following, a final status, or None if the worker has not said within time.
-    A move with a ``begin`` of False is not begun: its worker only finds out its state. Must be
-    called before libvirt is touched in this process.
+    At most ``most`` moves off this host (None for no limit) run at a time, the others wait. The
+    word is started, following, a final status, or None if the worker has sent no word in time. A
+    move with a ``begin`` of False is not begun: its worker only finds out its state. Must be called
+    before libvirt is touched in this process.
     """
     records.prepare()
     ears = {}

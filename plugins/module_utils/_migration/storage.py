@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files of an instance and how each gets to the destination.
+"""The files of an instance and the way of each file to the destination.
 
 Private to the collection. ``_sameness`` finds out which storage is the same on both hosts, and
 ``_ownership`` decides which files may be removed. A file that is at the destination already is
@@ -322,7 +322,7 @@ class Storage:
     # -- how does each file move? ------------------------------------------------------------
 
     def decide(self, live: bool) -> list[str]:
-        """Set each file's mode; returns the reasons that speak against the move."""
+        """Set each file's mode; return the reasons against the move."""
         reasons = []
         for entry in self.files:
             try:
@@ -550,7 +550,9 @@ class Storage:
     # -- copying -----------------------------------------------------------------------------
 
     def make_room(self, live: bool) -> None:
-        """Make what must be at the destination before: empty images for a live copy, and read-only media."""
+        """Make the files that the destination must have before the move: empty images for a live
+        copy, and read-only media.
+        """
         for entry in self.copied():
             folder, name = self._place_there(entry)
             if entry["made"] == "leftover":
@@ -576,7 +578,8 @@ class Storage:
             if entry.get("block_pool"):
                 entry["key_there"] = folder.create(name, entry["capacity"])
             elif fill:
-                # Filled byte by byte, so that to libvirt it is a raw file of the image's length.
+                # The file is filled byte by byte, so for libvirt it is a raw file of the image's
+                # length.
                 folder.create(name, _readable_length(path), "raw")
             else:
                 folder.create(name, entry["capacity"], entry["format"])
@@ -720,7 +723,8 @@ class Storage:
         for entry in entries:
             entry["removed"] = entry["path"] not in kept
             if entry["path"] in kept and entry["kind"] == "media":
-                # A library may have it for many: it stays there without being left over.
+                # A library may keep the medium for many instances: it stays there and is no
+                # leftover.
                 self._explain(entry["path"], kept[entry["path"]])
             elif entry["path"] in kept:
                 self._keep(entry["path"], kept[entry["path"]])
@@ -764,7 +768,7 @@ def _by_file_system(rooms: Mapping[str, Sequence[tuple[int, int]]], known: Mappi
 
 
 def _may_be_one(one: Sequence[tuple[int, int]], other: Sequence[tuple[int, int]]) -> bool:
-    """Tell whether two folders can be on one file system, by the reads of their room."""
+    """Return True if two folders can be on one file system, by the reads of their room."""
     if one[-1][1] != other[-1][1]:
         return False
     return min(one)[0] <= max(other)[0] and min(other)[0] <= max(one)[0]

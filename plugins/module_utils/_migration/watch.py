@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A look at a live migration from the side: its downtime, its time limit and what follows, and the user's abort.
+"""The watch over a live migration from the side: its downtime, its time limit with the action at
+its end, and the user's abort.
 
 Private to the collection. The thread that migrates is busy inside libvirt during the whole
 migration, so the watch uses a separate connection.
@@ -26,13 +27,13 @@ STALLED = 60
 
 
 class Watch:
-    """Watches one live migration for as long as the ``with`` block lasts.
+    """The watch over one live migration during the ``with`` block.
 
     :param options: the move's options, see ``_migration.options``.
     :param ends: the uptime() at which the time is over, or None for never.
     :param limit: the time limit in seconds from the beginning: also the second limit, for the
         action at the end of the first.
-    :param abort_asked: a function that says whether the user wants it aborted.
+    :param abort_asked: a function that returns True if the user requests an abort.
     :param note: a function that writes ``escalated`` (the action taken) into the record, before it is taken.
     :param escalated: the action that an earlier worker took already, or None.
     """
@@ -77,7 +78,8 @@ class Watch:
             except LibvirtProblem:
                 continue
             except libvirt.libvirtError:
-                # Too early or too late; the next look or the end of the migration settles it.
+                # The call came too early or too late; the next look or the end of the migration
+                # decides.
                 if conn is not None and not _is_alive(conn):
                     binding.close(conn)
                     conn = None
@@ -98,14 +100,15 @@ class Watch:
         migration ends.
         """
         if not domain.jobInfo()[0]:
-            # Not begun yet, or just over: a guest that is not being moved is not to be paused.
+            # The migration has not begun, or is just over: a guest that does not move must not be
+            # paused.
             return
         action = self.options.get("on_timeout") or "abort"
         if self.escalated is None:
             self.escalated = action
             self._note(action)
         if action == "post_copy" and not self._switched and uptime() < (self.ends or 0) + (self.limit or 0):
-            # Refused for as long as its disks are being copied.
+            # libvirt refuses this during the copy of its disks.
             domain.migrateStartPostCopy(0)
             self._switched = True
         elif action == "pause" and not self._paused:

@@ -6,8 +6,8 @@
 
 Private to the collection. A worker runs in a process of its own (see ``_detach``). At every step it
 reads the place of the instance from libvirt; the record only adds facts that libvirt cannot know.
-The source is the truth until the instance was seen at the destination and gone from the source, and
-nothing is ever "repaired" that two hosts disagree on.
+The source is the truth until the instance was seen at the destination and gone from the source. If
+two hosts disagree, nothing is ever "repaired".
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SETTLE = 20
 #: another process.
 SETTLE_BEFORE = 5
 
-#: Seconds to try to reach a libvirt again that was lost in the middle.
+#: Seconds to try to reach a libvirt again after its connection broke.
 RECONNECT = 60
 
 #: Seconds to try the source's own libvirt again before a decision: libvirt may just be restarting.
@@ -79,7 +79,7 @@ INHERITED = (
 #: Time limit of a clean shutdown of a guest, in seconds.
 SHUTDOWN = 180
 
-#: Seconds to try to get a post-copy going again that broke off, and the pause between two attempts.
+#: Seconds to try to resume a post-copy that broke off, and the pause between two attempts.
 RESUME = 300
 RESUME_PAUSE = 5
 
@@ -105,7 +105,7 @@ AFTERWARDS = {
     "shutdown": " and was aborted to shut it down",
 }
 
-#: An option that wants the hosts set up for it, and what to look at when a move with it fails.
+#: An option that needs a set-up of the hosts, and the advice if a move with it fails.
 ADVICE = (
     (
         "tls",
@@ -136,12 +136,12 @@ class Refused(Exception):
 
 
 class Worker:
-    """Carries one move through, or finds out what became of it.
+    """The worker of one move: it carries the move through, or finds out its result.
 
-    ``acknowledge(word)`` is called once, when it is known what this call is about to do: started,
+    ``acknowledge(word)`` is called once, when the next work of this call is known: started,
     following, or the status that the move has already.
 
-    :param most: how many moves off this host may be carried out at a time, or None for no limit.
+    :param most: the number of moves off this host that may run at a time, or None for no limit.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Worker:
     # -- the frame ---------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Do it all; never raises. The outcome is in the record."""
+        """Do the whole work; never raise. The outcome is in the record."""
         try:
             self._run()
         except Refused as exc:
@@ -196,7 +196,7 @@ class Worker:
             binding.close(self.destination)
 
     def _break_off(self, reason: str) -> None:
-        """End without having found out where the instance is, or before anything was begun."""
+        """End the work if the place of the instance is not known, or before anything was begun."""
         reason = reason.rstrip(".")
         self._look_at_source()
         if self._begun() or self.record["took_over"] or self.record["shut_down"]:
@@ -205,7 +205,7 @@ class Worker:
             self._end("failed", f"{self._title()} was not begun: {reason}.")
 
     def _look_at_source(self) -> None:
-        """Note what the source alone says: the destination, or the connection to it, is gone."""
+        """Note the state at the source alone: the destination, or the connection to it, is gone."""
         self.record.update(source_state=None, destination_state=None)
         source = None
         try:
@@ -267,7 +267,7 @@ class Worker:
         self.destination = binding.opened_again(self.move["destination_uri"], lambda: way_there.open_connection(self.move, folder))
 
     def _open_source(self, keepalive: bool) -> Any:
-        """Open the source's libvirt; one that is away for the seconds of a restart decides nothing."""
+        """Open the source's libvirt; wait for it during the seconds of a restart."""
         deadline = time.monotonic() + min(RESTART, RECONNECT)
         while True:
             try:
@@ -349,7 +349,7 @@ class Worker:
         return self.record["phase"] in BEFORE and (earlier is None or earlier["phase"] in BEFORE)
 
     def _inherit(self, previous: Mapping[str, Any]) -> None:
-        """Take what an earlier call on the same way has noted."""
+        """Take over the notes of an earlier call on the same way."""
         if previous["status"] not in SETTLED:
             # An earlier worker died, or did not find the instance: this worker takes over its
             # notes.
@@ -419,7 +419,7 @@ class Worker:
             )
         self._acknowledge("following")
         self.save(phase="migrating", status="running")
-        # It goes on in any case: the moves that wait must know of it.
+        # This move goes on in any case, and the waiting moves must count it.
         self._turn.take_place(self.record["since"])
         with self._watch():
             while True:
@@ -509,7 +509,7 @@ class Worker:
         return storage
 
     def _wait_to_be_checked(self) -> None:
-        """Stand by while enough others are ready."""
+        """Wait while enough other moves are checked and ready."""
         if self._most is None:
             return
         self._check.take_place()
@@ -544,7 +544,9 @@ class Worker:
         return Storage(self.record, self.source, self.destination, self._save_or_stop)
 
     def _resume_post_copy(self) -> str:
-        """Go on with a post-copy that broke off, as the network between the hosts may be mended; returns the verdict."""
+        """Continue a post-copy that broke off, as the network between the hosts may work again;
+        return the verdict.
+        """
         self._acknowledge("following")
         self.save(phase="migrating", status="running")
         domain = self.source.lookupByUUIDString(self.uuid)
@@ -567,7 +569,7 @@ class Worker:
             time.sleep(RESUME_PAUSE)
 
     def _prepare_there(self, storage: Storage, live: bool) -> None:
-        """Make what the destination must have before the domain comes."""
+        """Make the room and the devices that the destination must have before the domain comes."""
         storage.make_room(live)
         wanted = passthrough.made_there(self.devices)
         mdevs.check(self.destination, wanted, self.uuid, self.move["destination"])
@@ -618,7 +620,8 @@ class Worker:
         # Another process may have undefined it since the check.
         power.refuse_transient(domain)
         power.refuse_opposite(domain, "poweroff")
-        # Written first: a run that finds the guest off must know that this move shut it down, and not its user.
+        # The record is written first: a run that finds the guest off must know that this move shut
+        # it down, and not its user.
         self.save(shut_down=True)
         domain.shutdown()
         deadline = time.monotonic() + SHUTDOWN
@@ -633,7 +636,9 @@ class Worker:
             time.sleep(POLL)
 
     def _give_back(self) -> str:
-        """Let the instance at the source run again where this move has stopped it; returns what there is to say."""
+        """Let the instance at the source run again if this move has stopped it; return the words
+        about this for the message.
+        """
         here = state.look(self.source, self.uuid)
         if here is None:
             return ""
@@ -651,7 +656,7 @@ class Worker:
         return ""
 
     def _migrate(self, domain: Any, live: bool, storage: Storage) -> None:
-        # First, as each definition that goes to the destination carries them.
+        # This comes first, because each definition for the destination carries the records.
         _snapshot_records.take_along(domain)
         flags = libvirt.VIR_MIGRATE_PEER2PEER
         parameters = {}
@@ -694,7 +699,7 @@ class Worker:
         A live guest has two definitions: as it runs, and as it starts next time. If the second one
         is missing, it would come back with the CPUs of this host (CVE-2020-17376 of Nova).
 
-        :param flattened: targets of copied disks, which have nothing behind them any more.
+        :param flattened: targets of copied disks, which have no image behind them now.
         """
         numa = self.move.get("numa")
         emulator = distribution.emulator_there(self.destination, domain.XMLDesc(0))
@@ -805,7 +810,8 @@ class Worker:
         usual = {"running": ("running", "blocked"), "paused": ("paused",), "shutoff": ("shutoff",)}
         wanted: tuple[str, ...] = usual.get(self.record["was"], ())
         if not wanted:
-            # Nothing is known of how it was: running and shut off are both a plain end of a move.
+            # Its state before the move is not known: running and shut off are both a normal end of
+            # a move.
             wanted = ("shutoff",) if self.move.get("live") is False else ("running", "blocked", "paused", "shutoff")
         notes = []
         if self.record["shut_down"] and there["state"] == "shutoff":
@@ -856,7 +862,9 @@ class Worker:
         self._end("completed", "; ".join(notes), storage=self.record["storage"])
 
     def _record_snapshots(self, conn: Callable[[], Any]) -> list[str]:
-        """Let libvirt have the records of the snapshots again, where the instance is; returns what there is to say."""
+        """Give libvirt the records of the snapshots again at the host of the instance; return the
+        notes about this.
+        """
         for last in (False, True):
             try:
                 _snapshot_records.give_back(conn().lookupByUUIDString(self.uuid))
@@ -875,7 +883,7 @@ class Worker:
 
     def _start_there(self) -> str:
         """Start a guest that was shut down for the move; the source is known to be without it.
-        Returns what there is to say.
+        Return the words about this for the message.
         """
         try:
             power.boot(self.destination.lookupByUUIDString(self.uuid))
@@ -912,7 +920,8 @@ class Worker:
             message = "the worker that moved it died and the migration did not go through"
         message += given_back
         if self.record["was"] == "running" and here is not None and here["state"] == "paused":
-            # libvirt resumes a failed migration by itself; if it did not, that is for a human to know.
+            # libvirt resumes a guest after a failed migration by itself; if it did not, a person
+            # must know.
             message += "; it is paused at the source now, look at it and resume it (virsh resume)"
         notes = f" Left behind: {_with_reasons(self.record)}." if self.record["leftovers"] else ""
         self._end(
