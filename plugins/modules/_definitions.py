@@ -100,12 +100,12 @@ sections:
   returned: success
   type: dict
 released:
-  description: Names of the instances whose room was given back.
+  description: Names of the instances that gave their room back.
   returned: with O(keep)
   type: list
   elements: str
 unmarked:
-  description: Names of removed instances of a C(count) whose definition still wants others, so that it was not marked.
+  description: Names of removed instances of a C(count) that were not marked, because its definition still wants others.
   returned: with O(mark_absent)
   type: list
   elements: str

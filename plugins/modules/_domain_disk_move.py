@@ -18,7 +18,7 @@ description:
   - What is made is recorded in the metadata of the domain before it is made. A call that finds the record goes on.
   - In a storage pool of the type C(rbd), C(logical) or C(zfs) the copy is a raw volume, whose name begins with the uuid of the domain, and has all data.
     A disk comes into Ceph or out of it only while the guest runs.
-  - No file or volume is overwritten. The old one is removed if it is the domain's and nobody else needs it. Otherwise it stays, see RV(kept).
+  - No file or volume is overwritten. The old one is removed if it is the domain's and no one else needs it. Otherwise it stays, see RV(kept).
 options:
   uuid:
     description: The uuid of the domain.
@@ -61,7 +61,7 @@ options:
     type: bool
     default: false
   goes_on:
-    description: The move was begun by an earlier call of this run. It is not begun anew if somebody else has ended it.
+    description: The move was begun by an earlier call of this run. It is not begun again if another call has ended it.
     type: bool
     default: false
   looked_up:

@@ -70,7 +70,7 @@ options:
         elements: str
         default: []
   hosts:
-    description: With O(state=absent), the hosts whose lines are removed. All hosts if it is empty.
+    description: With O(state=absent), the lines of these hosts are removed. All hosts if it is empty.
     type: list
     elements: str
     default: []

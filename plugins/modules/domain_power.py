@@ -15,7 +15,7 @@ description:
   - Runs on the hypervisor and works on several domains at the same time. Each has its own result, and the failure of one does not stop the
     others.
   - A domain is identified by its uuid. No domain is defined, moved or removed.
-  - It looks at its own hypervisor only. If somebody has taken a domain to another host, a start or a hard reboot starts it a second time. For
+  - It looks at its own hypervisor only. If a domain was moved to another host by hand, a start or a hard reboot starts it a second time. For
     instances of the store use M(drover.compute.instance), which reads the other hosts first and refuses then.
 options:
   domains:

@@ -17,13 +17,13 @@ description:
   - Works on instances that the store has, wherever they are, one after the other. Run it on localhost. It takes the lease of each host.
   - A snapshot is external and of the disks alone. Each disk that the guest writes to gets a new image over the one that it had, in the same folder
     and with the uuid of the instance in its name. The memory is not saved.
-  - If the agent of the guest answers, it freezes the file systems meanwhile, and the snapshot is quiesced. Otherwise it is crash-consistent, as
+  - If the agent of the guest answers, it freezes the file systems during the snapshot, and the snapshot is quiesced. Otherwise it is crash-consistent, as
     after a loss of power, and the result says why.
-  - To delete a snapshot merges what was written since into the image below. The guest loses nothing, and may run meanwhile.
+  - The deletion of a snapshot merges the later writes into the image below. The guest loses nothing, and may run during the merge.
   - To revert to a snapshot drops what was written since. The instance must be off, and the snapshot must be its newest.
   - Internal snapshots, which libvirt keeps in the image, are not made. Existing ones are listed, deleted and reverted to.
   - An instance with snapshots is not moved to another host. Delete its snapshots first.
-  - A failure says if anything was done. If the run or the host is lost meanwhile, run the same task again, which finds out and goes on. Until then
+  - A failure says if anything was done. If the run or the host is lost before the end, run the same task again, which finds out and goes on. Until then
     the instance is not started, stopped, moved, resized or restarted elsewhere.
 options:
   state:
