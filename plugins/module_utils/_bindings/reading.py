@@ -39,7 +39,7 @@ DEVICE = "device"
 #: The kind of a job, which ends.
 JOB = "job"
 
-#: Folders in which libvirt chooses the names of its sockets.
+#: Folders of sockets with names that libvirt chooses.
 _OF_LIBVIRT = ("/var/lib/libvirt/qemu/", "/run/libvirt/qemu/", "/var/run/libvirt/qemu/")
 #: Most ports of one range that are looked up.
 _PORTS = 64
@@ -258,7 +258,7 @@ def _unix(device: Element, source: Element) -> Iterator[Binding]:
 
 
 def _listens(device: Element, address: str | None, port: str | None, protocol: str = TCP) -> Iterator[Binding]:
-    """Yield the address and the port on which a device listens."""
+    """Yield the listening address and port of a device."""
     if address and not is_here(address):
         yield _looked_up(
             device,
@@ -365,7 +365,7 @@ def _path(place: str, path: str, device: Element | None) -> Iterator[Binding]:
 
 def _path_there(place: str, path: str, subject: str) -> Iterator[Binding]:
     """Yield the bindings that no other check of a move looks up: disks, boot files and networks
-    have checks of their own.
+    have separate checks.
     """
     if place.endswith(("/log@file", "@logFile")):
         folder = path.rpartition("/")[0] or "/"

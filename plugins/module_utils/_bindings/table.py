@@ -395,7 +395,7 @@ NAMES = (
     *_names(LOOKED_UP, "the other end of a character device, by its type", *(f"devices/{each}/source@*" for each in _CHARACTER_DEVICES)),
     *_names(LOOKED_UP, "where random numbers come from, by its type", "devices/rng/backend**"),
     *_names(HARMLESS, "the other end that libvirt chose", "devices/*@tty"),
-    # Places on which the type of the element decides.
+    # Places with the verdict of the type of the element.
     *_names(
         NEVER,
         BY_TYPE,

@@ -36,7 +36,7 @@ from .._ownership.needs import Sighting
 from .._storage.shared_storage import read_mounts
 from . import attached_files
 
-#: The folder in which Linux shows the bridges of a host.
+#: The folder of Linux that shows the bridges of a host.
 NETWORK_DEVICES = "/sys/class/net"
 
 

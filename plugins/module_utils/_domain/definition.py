@@ -20,13 +20,13 @@ from .._storage.shared_storage import disk_id
 from . import labels
 from .numa import parse_numa
 
-#: The namespace of the element in which drover keeps its own data of an instance.
+#: The namespace of the element with drover's data of an instance.
 METADATA_NAMESPACE = "https://drover.compute/instance/1"
 
 #: The metadata that says which variable has the password of the graphical console.
 PASSWORD_KEY = "graphics_password_variable"
 
-#: The folder in which libvirt's system daemon keeps UEFI variables.
+#: The folder of the UEFI variables of libvirt's system daemon.
 NVRAM_FOLDER = "/var/lib/libvirt/qemu/nvram"
 
 #: Prefix of the alias of a disk that the definition of its instance names as a source, see

@@ -104,8 +104,8 @@ def missing_binding_message() -> str:
 def require_binding(module: AnsibleModule) -> None:
     """Make sure that libvirt's binding is there; try the system's Python before giving up.
 
-    Ansible may run modules with a Python of a virtual environment, for which distributions ship no
-    binding. Does not return in that case: the module runs again under the system's Python.
+    Ansible may run modules with a Python of a virtual environment, and distributions ship no
+    binding for it. Does not return in that case: the module runs again under the system's Python.
     """
     if libvirt is not None:
         return

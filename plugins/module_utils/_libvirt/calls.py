@@ -167,7 +167,7 @@ class Line:
         if self._silent:
             raise self._error(self._silent)
         function = self._kept(function)
-        # A call needs no limit of its own if all the work together has one.
+        # A call needs no separate limit if all the work together has one.
         if limit is None or is_limited():
             return self.limited(function(*args, **kwargs))
         alive = None
@@ -191,8 +191,8 @@ class Line:
 
 
 class Limited:
-    """An object of libvirt with a time limit on all its calls, and on those of the objects that it
-    returns.
+    """An object of libvirt with a time limit on all its calls, and on all calls of the objects that
+    it returns.
 
     After one that did not answer in time nothing more is sent, and each raises the same error at once.
     """

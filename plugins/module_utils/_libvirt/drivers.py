@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The drivers of libvirt beside the driver of QEMU, each of which may be missing on a host, and the
-packages that have them.
+"""The drivers of libvirt beside the driver of QEMU, and the packages that have them. Each driver
+may be missing on a host.
 
 Private to the collection. The controller takes its words from here too, so nothing here needs libvirt. Packages, by ``apt-cache show`` and ``dnf info``:
 

@@ -16,8 +16,8 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypedDict
 
-#: The files in which an administrator gives libvirt a uuid of the host. libvirt prefers it to the
-#: uuid of the firmware.
+#: The files for an administrator's uuid of the host in libvirt. libvirt prefers it to the uuid of
+#: the firmware.
 SETTINGS = ("/etc/libvirt/libvirtd.conf", "/etc/libvirt/virtqemud.conf")
 #: The uuid of the firmware; only root can read it.
 FIRMWARE = "/sys/class/dmi/id/product_uuid"
@@ -110,7 +110,7 @@ def judge(expected: Expected, machine: Machine, of_libvirt: Callable[[], str | N
         return SAME
     if (known and machine["uuids"]) or (expected["system_uuids"] and machine["read"]):
         return OTHER
-    # A machine without a uuid of its own has another host_uuid after each start of libvirt.
+    # A machine without a uuid has another host_uuid after each start of libvirt.
     if expected["machine_ids"] and machine["machine_id"]:
         return SAME if machine["machine_id"] in expected["machine_ids"] else OTHER
     return OTHER if asked is not None and not machine["read"] else UNKNOWN

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The check that this host finds the address to which another host receives migrations.
+"""The check that this host finds the migration address of another host.
 
 Private to the collection. No port of migrations is connected to: such a connection would break a migration that waits there. Any answer of
 the port of SSH, a refusal too, proves that packets go to the address and come back.

@@ -31,7 +31,7 @@ KEYGEN_TIMEOUT = 30
 _KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]{32,16384}={0,3}")
 _NAME = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
 _SOURCE = re.compile(r"[0-9A-Fa-f.:]+(?:/[0-9]{1,3})?")
-#: Parameters of a URI with which ssh uses other files, or another program is used.
+#: Parameters of a URI that make ssh use other files, or that replace ssh by another program.
 _OWN_FILES = frozenset(("command", "keyfile", "known_hosts", "sshauth"))
 
 
@@ -147,7 +147,7 @@ def authorized_lines(keys: Iterable[str], sources: Sequence[str]) -> list[str]:
 
     Nothing but commands may be run with these keys: no terminal, no forwarding.
 
-    :param sources: addresses and networks from which the keys are accepted; none for no limit.
+    :param sources: the only addresses and networks that may use the keys; none for no limit.
     """
     for source in sources:
         if not _SOURCE.fullmatch(source):

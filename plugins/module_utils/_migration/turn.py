@@ -27,7 +27,7 @@ class Turn:
     and an unlocked file counts for nothing.
 
     :param folder: the folder of the places, such as the folder of the records.
-    :param line: the thing for which the moves in the line wait.
+    :param line: the name of the line, which is the purpose of the wait.
     """
 
     def __init__(self, folder: str, uuid: str, line: str = "turns") -> None:

@@ -4,7 +4,7 @@
 
 """One move of one instance, from the checks to the verification.
 
-Private to the collection. A worker runs in a process of its own (see ``_detach``). At every step it
+Private to the collection. A worker runs in a separate process (see ``_detach``). At every step it
 reads the place of the instance from libvirt; the record only adds facts that libvirt cannot know.
 The source is the truth until the instance was seen at the destination and gone from the source. If
 two hosts disagree, nothing is ever "repaired".
@@ -356,7 +356,7 @@ class Worker:
             for key in INHERITED:
                 self.record[key] = previous.get(key, self.record[key])
             self.record["took_over"] = True
-            # The work under way has the options with which it was begun.
+            # The work under way keeps the options of its beginning.
             self.options = merged(previous["move"])
             if not passthrough.names(self.devices):
                 # A later discovery may have seen that the source does not have them.
