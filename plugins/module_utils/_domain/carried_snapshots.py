@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The records of snapshots that a domain carries in its own metadata while it moves.
+"""The records of snapshots in the metadata of a domain during a move.
 
-Private to the collection. libvirt moves no domain with records of snapshots in libvirt. So a move
-writes the records into the metadata of the domain, and then drops libvirt's records. Wherever the
-domain is when a run ends, the records are with it.
+Private to the collection. libvirt does not move a domain as long as libvirt has records of its
+snapshots. So a move writes the records into the metadata of the domain, and then drops libvirt's
+records. So the records stay with the domain, even if a run ends in the middle of a move.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from collections.abc import Iterable
 from .._libvirt.xml import parse
 
 NAMESPACE = "https://drover.compute/snapshots/1"
-#: libvirt writes it before the names of the elements.
+#: The prefix that libvirt writes before the names of the elements.
 PREFIX = "drover-snapshots"
-#: Bytes that all of them may have; libvirt takes no definition of more than 4 MiB.
+#: The greatest size in bytes of all records together. libvirt takes no definition of more than 4
+#: MiB.
 MOST = 1 << 20
 
-#: (its XML, whether it is the current one).
+#: One record: its XML, and True for the current snapshot.
 Carried = tuple[str, bool]
 
 
 def carried(text: str) -> list[Carried]:
     """Return the records in the XML of a domain."""
     if NAMESPACE not in text:
-        # Nearly all have none.
+        # Nearly all domains have no records.
         return []
     found = parse(text).findall(f"metadata/{{{NAMESPACE}}}snapshots/{{{NAMESPACE}}}snapshot")
     return [(each.text, each.get("current") == "yes") for each in found if each.text]

@@ -23,26 +23,26 @@ from .numa import parse_numa
 #: The namespace of the element with drover's data of an instance.
 METADATA_NAMESPACE = "https://drover.compute/instance/1"
 
-#: The metadata that says which variable has the password of the graphical console.
+#: The metadata with the name of the variable that has the password of the graphical console.
 PASSWORD_KEY = "graphics_password_variable"
 
 #: The folder of the UEFI variables of libvirt's system daemon.
 NVRAM_FOLDER = "/var/lib/libvirt/qemu/nvram"
 
-#: Prefix of the alias of a disk that the definition of its instance names as a source, see
-#: _ownership.ATTACHED. libvirt keeps it with the domain.
+#: The prefix of the alias of a source disk, see ATTACHED in _ownership.ownership. libvirt keeps the
+#: alias with the domain.
 SOURCE_ALIAS = "ua-drover-attached-source-"
 
-#: Bytes of a password that VNC uses.
+#: The greatest length of a VNC password in bytes.
 VNC_PASSWORD = 8
 
-#: The attribute of a disk's source that names it, by the type of the disk.
+#: The attribute with the name of a disk's source, by the type of the disk.
 _SOURCES = {"file": "file", "block": "dev", "dir": "dir", "volume": "volume", "network": "name"}
 
 #: The modes of a guest's CPU.
 CPU_MODES = ("custom", "host-model", "host-passthrough", "maximum")
 
-#: virDomainState, in the words of ``virsh domstate`` as one word each.
+#: The values of virDomainState, in the words of ``virsh domstate`` without spaces.
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
 
 
@@ -52,11 +52,12 @@ def state_name(number: int) -> str:
 
 
 def parse_domain(text: str) -> dict[str, Any]:
-    """Return the content of domain XML, without the values that only the hypervisor knows (state,
-    sizes, flags).
+    """Return the content of domain XML. Values that only the hypervisor knows (state, sizes, flags)
+    are missing.
 
     Returns ``uuid``, ``name``, ``title``, ``type``, ``vcpus`` (maximum), ``memory_mb``, ``disks``,
-    ``interfaces``, ``hostdevs``, ``numa`` and ``metadata``. Raises ValueError when it is not domain XML.
+    ``interfaces``, ``hostdevs``, ``numa`` and ``metadata``. :raises ValueError: the text is no
+    domain XML.
     """
     root = parse(text)
     if root.tag != "domain":
@@ -77,9 +78,7 @@ def parse_domain(text: str) -> dict[str, Any]:
 
 
 def parse_disk(element: Element) -> dict[str, Any]:
-    """Return the facts of a ``<disk>``; its sizes stay None, because only the hypervisor knows
-    them.
-    """
+    """Return the facts of a ``<disk>``. The sizes are None, because only the hypervisor knows them."""
     target = element.find("target")
     driver = element.find("driver")
     found: dict[str, Any] = {
@@ -101,22 +100,26 @@ def parse_disk(element: Element) -> dict[str, Any]:
 
 
 def is_written(disk: Mapping[str, Any]) -> bool:
-    """Return True if a domain may write to a disk, given as the result of parse_disk() or as a fact
-    of a domain. It may write to a floppy disk too.
+    """Return True if a domain may write to a disk; this includes a floppy disk.
+
+    :param disk: the result of parse_disk(), or a disk in the facts of a domain.
     """
     return disk.get("device", "disk") != "cdrom" and not disk.get("readonly")
 
 
 def has_written_image(disk: Mapping[str, Any]) -> bool:
-    """Return True if a disk has an image that its guest writes to, which copies and snapshots
-    include: no drive for media, and not empty.
+    """Return True if the guest writes to an image of the disk. Copies and snapshots include only
+    such disks.
+
+    Drives for media and empty drives have no such image.
     """
     return disk["device"] == "disk" and is_written(disk) and disk["source"] is not None
 
 
 def is_source(element: Element) -> bool:
-    """Return True if the alias of a disk says that the disk was there before its instance; such a
-    disk is never removed.
+    """Return True if the alias of a disk says that its file existed before the instance.
+
+    drover never removes such a file.
     """
     alias = element.find("alias")
     return alias is not None and (alias.get("name") or "").startswith(SOURCE_ALIAS)
@@ -126,8 +129,8 @@ def source_of(element: Element) -> str | None:
     """Return the name in a disk's ``<source>``: a path, ``pool/volume`` or ``protocol:name``; None
     if the drive is empty.
 
-    A drive can be empty where its source could be a file, a device or a folder. A drive of another
-    type is never empty: its source is its type and the name in it.
+    A drive with a file, a device or a folder as source can be empty. A drive of an unknown type is
+    never empty: the result is its type and the name in its source.
     """
     source = element.find("source")
     kind = element.get("type", "file")
@@ -151,8 +154,8 @@ def _named_source(kind: str, source: Element | None) -> str:
 
 
 def backing_files(element: Element) -> list[str]:
-    """Return the paths of a disk's backing chain as far as the XML has it (a running domain's
-    does).
+    """Return the paths of a disk's backing chain in the XML. Only the XML of a running domain has
+    the chain.
     """
     paths = []
     layer = element.find("backingStore")
@@ -178,7 +181,7 @@ def parse_interface(element: Element) -> dict[str, Any]:
             if source.get(key):
                 plugged = source.get(key)
                 break
-    # In a network that is a bridge, the running form has the type of the bridge.
+    # If the network is a bridge, the XML of the running domain has the type bridge.
     of_network = source is not None and bool(source.get("network"))
     return {
         "mac": mac.get("address") if mac is not None else None,
@@ -190,8 +193,8 @@ def parse_interface(element: Element) -> dict[str, Any]:
 
 
 def parse_hostdevs(root: Element) -> list[dict[str, Any]]:
-    """Return all devices of the host that a domain has: passed through, as a network interface, or
-    as a vDPA device.
+    """Return all host devices of a domain: passed-through devices, network interfaces and vDPA
+    devices.
     """
     found = [parse_hostdev(device) for device in root.findall("devices/hostdev")]
     for nic in root.findall("devices/interface"):
@@ -200,7 +203,7 @@ def parse_hostdevs(root: Element) -> list[dict[str, Any]]:
         if nic.get("type") == "vdpa":
             found.append({"type": "vdpa", "address": source.get("dev") if source is not None else None})
         elif address is not None and address.get("type", "pci") == "pci":
-            # Also of a network of libvirt's that chose the device.
+            # This is also the form if a network of libvirt chose the device.
             found.append({"type": "pci", "address": pci_address(address)})
         elif nic.get("type") == "hostdev":
             found.append({"type": "interface", "address": None})
@@ -225,7 +228,7 @@ def parse_hostdev(element: Element) -> dict[str, Any]:
 
 
 def parse_metadata(root: Element) -> dict[str, str]:
-    """Return the texts below ``<drover:instance>``; the metadata of other applications is not read."""
+    """Return the texts below ``<drover:instance>``. Ignore the metadata of other applications."""
     instance = root.find(f"metadata/{{{METADATA_NAMESPACE}}}instance")
     if instance is None:
         return {}
@@ -246,7 +249,7 @@ def without_passwords(text: str) -> str:
 
 
 def networks_of(text: str) -> dict[str, list[str]]:
-    """Return the networks, bridges and devices that a domain's interfaces need at any host:
+    """Return the networks, bridges and devices that a domain's interfaces need on each host:
     ``{'network': [...], 'bridge': [...], 'dev': [...]}``.
     """
     needs: dict[str, list[str]] = {"network": [], "bridge": [], "dev": []}
@@ -259,16 +262,16 @@ def networks_of(text: str) -> dict[str, list[str]]:
 
 
 def network_filters_of(text: str) -> list[str]:
-    """Return the names of the network filters that a domain's interfaces have, sorted."""
+    """Return the names of the network filters of a domain's interfaces, sorted."""
     return sorted({each.get("filter") or "" for each in parse(text).findall("devices/interface/filterref")} - {""})
 
 
 def nvram_path(text: str, system: bool = False) -> str | None:
-    """Return the file that keeps the domain's UEFI variables, or None.
+    """Return the path of the file with the UEFI variables of the domain; None without such a file.
 
-    :param system: True for a domain of libvirt's system daemon, with its known folder. libvirt
-        before 9.2 chooses the firmware again at each start, and its definition has no path: then
-        the file has the name of the domain.
+    :param system: True for a domain of libvirt's system daemon with its known folder. libvirt
+        before 9.2 chooses the firmware at each start, and the definition has no path: then the file
+        has the name of the domain.
     """
     root = parse(text)
     nvram, found = root.find("os/nvram"), root.find("os")
@@ -281,7 +284,7 @@ def nvram_path(text: str, system: bool = False) -> str | None:
 
 
 def console_logs(text: str) -> list[str]:
-    """Return the log files of the domain's consoles that have its uuid in their names."""
+    """Return the log files of the consoles with the uuid of the domain in the file name."""
     root = parse(text)
     uuid = child_text(root, "uuid")
     paths = [log.get("file", "") for log in root.findall("devices/*/log")]
@@ -289,8 +292,8 @@ def console_logs(text: str) -> list[str]:
 
 
 def files_of_start(text: str, system: bool = False) -> list[str]:
-    """Return the files that libvirt makes when it first starts the domain: its UEFI variables and
-    the logs of its consoles.
+    """Return the files that libvirt makes at the first start of the domain: UEFI variables and
+    console logs.
     """
     nvram = nvram_path(text, system)
     return [*([] if nvram is None else [nvram]), *console_logs(text)]
@@ -299,7 +302,7 @@ def files_of_start(text: str, system: bool = False) -> list[str]:
 def with_password(text: str, password: str) -> str:
     """Return the XML with this password for each graphical console.
 
-    :raises ValueError: there is no such console, or the password is empty or too long for it.
+    :raises ValueError: the domain has no graphical console, or the password is empty or too long.
     """
     ET.register_namespace("drover", METADATA_NAMESPACE)
     root = parse(text)
@@ -316,8 +319,8 @@ def with_password(text: str, password: str) -> str:
 
 
 def is_locked_out(text: str) -> bool:
-    """Return True if the domain's graphical console had a password when it was built, and this XML
-    has no password.
+    """Return True if the domain was built with a password for its graphical console and this XML
+    has none.
     """
     root = parse(text)
     consoles = [each for each in root.findall("devices/graphics") if each.get("type") in ("vnc", "spice")]
@@ -325,8 +328,9 @@ def is_locked_out(text: str) -> bool:
 
 
 def boot_files(text: str) -> list[tuple[str, bool]]:
-    """Return the boot files of a domain beside its disks: a list of (path, True if it is firmware
-    of the system that is never written to).
+    """Return the boot files of a domain beside its disks.
+
+    :returns: a list of (path, True for read-only firmware of the operating system).
     """
     root, found = parse(text), []
     for name in ("loader", "kernel", "initrd", "dtb", "shim", "acpi/table"):
@@ -335,6 +339,6 @@ def boot_files(text: str) -> list[tuple[str, bool]]:
             unwritten = element.get("readonly") == "yes" or element.get("type") == "rom"
             if path.startswith("/"):
                 found.append((path, name == "loader" and unwritten and path.startswith("/usr/")))
-    # Files that the firmware gives to the guest (fw_cfg).
+    # The firmware gives these files to the guest (fw_cfg).
     found += [(str(each.get("file")), False) for each in root.findall("sysinfo/entry") if (each.get("file") or "").startswith("/")]
     return found

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The XML of disks, interfaces and media that are attached to a domain and detached from it.
+"""The XML of disks, interfaces and media to attach or detach.
 
-Private to the collection. Source: https://libvirt.org/formatdomain.html. XML in, XML out; nothing here calls libvirt.
+Private to the collection. Source: https://libvirt.org/formatdomain.html. The functions take and
+return XML. They do not call libvirt.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from xml.etree.ElementTree import Element
 
 from .definition import parse_disk, parse_interface
 
-#: Prefixes of the targets, by bus.
+#: The prefixes of the targets, by bus.
 TARGETS = {"virtio": "vd", "scsi": "sd", "usb": "sd", "sata": "sd", "ide": "hd"}
 
-#: Buses without hotplug: a running guest gets no disk there and gives none back.
+#: The buses without hotplug: no disk can be attached to or detached from a running guest.
 NO_HOTPLUG = ("sata", "ide")
 
-#: A domain as it runs (None while it is off), and as it is defined.
+#: The XML of the running domain (None if it is off), and its definition.
 Forms = tuple[Optional[Element], Element]
 
 
 def disk_element(path: str, image_format: str, target: str, bus: str, readonly: bool, alias: str | None = None) -> Element:
-    """Return the ``<disk>`` of an image file, with the driver that the role place gives disks."""
+    """Return the ``<disk>`` of an image file, with the same driver as disks of role place."""
     disk = ET.Element("disk", type="file", device="disk")
     ET.SubElement(disk, "driver", name="qemu", type=image_format, cache="none", discard="unmap")
     ET.SubElement(disk, "source", file=path)
@@ -53,7 +54,7 @@ def drive_element(target: str) -> Element:
 def interface_element(kind: str, source: str, mac: str, model: str) -> Element:
     """Return the ``<interface>`` of a network or a bridge.
 
-    :param kind: network or bridge.
+    :param kind: the type of the interface, ``network`` or ``bridge``.
     """
     interface = ET.Element("interface", type=kind)
     ET.SubElement(interface, "mac", address=mac)
@@ -68,7 +69,7 @@ def text_of(element: Element) -> str:
 
 
 def facts_of(element: Element) -> dict[str, Any]:
-    """Return a disk or an interface in the form of the facts of a domain."""
+    """Return the facts of a disk or an interface, in the form of the facts of a domain."""
     return parse_interface(element) if element.tag == "interface" else parse_disk(element)
 
 
@@ -78,13 +79,13 @@ def cdroms(root: Element) -> list[Element]:
 
 
 def targets(roots: Iterable[Element]) -> set[str]:
-    """Return the targets that any device has taken."""
+    """Return the targets of all disks."""
     return {target.get("dev", "") for root in roots for target in root.findall("devices/disk/target")}
 
 
 def free_target(roots: Iterable[Element], bus: str) -> str:
-    """Return the first target of a bus that is free in all forms of a domain: vdb after vda, vdaa
-    after vdz.
+    """Return the first free target of a bus in all forms of a domain: vdb after vda, vdaa after
+    vdz.
     """
     taken, letters = targets(roots), [chr(code) for code in range(ord("a"), ord("z") + 1)]
     names = [*letters, *(first + second for first in letters for second in letters)]
@@ -92,8 +93,9 @@ def free_target(roots: Iterable[Element], bus: str) -> str:
 
 
 def with_medium(drive: Element, path: str | None) -> Element:
-    """Return a CD-ROM drive with another medium in it; None for an empty drive. All else of the
-    drive stays as it is.
+    """Return a CD-ROM drive with another medium. The rest of the drive stays unchanged.
+
+    :param path: the path of the medium; None for an empty drive.
     """
     drive = copy.deepcopy(drive)
     for tag in ("source", "backingStore", "mirror"):
@@ -108,15 +110,17 @@ def with_medium(drive: Element, path: str | None) -> Element:
 
 
 def mac_of(uuid: str, kind: str, source: str) -> str:
-    """Return the MAC address of an interface without a given one: always the same, so that it comes
-    back when it is attached again.
+    """Return the MAC address of an interface without an address from the operator.
+
+    The address is always the same, so the interface has the same address after it is attached
+    again.
     """
     digest = hashlib.sha256(f"{uuid} {kind} {source}".encode("utf-8", "surrogateescape")).digest()
     return "52:54:00:" + ":".join(f"{byte:02x}" for byte in digest[:3])
 
 
 def lines(forms: Forms, tag: str) -> str:
-    """Return the devices of a domain for a diff, a line for each, sorted.
+    """Return the devices of a domain for a diff, one line per device, sorted.
 
     :param tag: disk or interface.
     """

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Attaches devices to a domain and detaches them, from the domain as it runs and from its definition.
+"""The change of devices of a domain, in the running domain and in its definition.
 
-Private to the collection. The definition is changed first where a device comes, and last where it
-goes. So the definition has everything that a running guest writes to, and other hosts and later
-looks find it there. One call of libvirt for both would do it the other way round: it takes a disk
-out of the definition although the guest has not released it.
+Private to the collection. A new device is added to the definition first, and a removed device is
+dropped from it last. So the definition has every disk that the running guest writes to; other hosts
+and later runs read the definition. One call of libvirt for both forms has the wrong order: it drops
+a disk from the definition before the guest has released it.
 """
 
 from __future__ import annotations
@@ -22,35 +22,38 @@ from .._libvirt.binding import LibvirtProblem, LibvirtSilent, host_name, libvirt
 from .._libvirt.xml import parse
 from .device_xml import Forms, text_of
 
-#: Seconds between two looks at a domain.
+#: The seconds between two looks at a domain.
 POLL = 0.25
 
-#: A guest that is booting ignores the request to release a device. So the request is repeated, with this many seconds between.
+#: A guest that is booting ignores the request to release a device. This is the time in
+#: seconds between two requests.
 ASK_AGAIN = 10
 
-#: Finds a device in one form of a domain.
+#: A function that finds a device in one form of a domain.
 Find = Callable[[Element], Optional[Element]]
 
 
 class NotReleased(LibvirtProblem):
-    """The guest did not release a device in time; it may still do so."""
+    """The error for a guest that has not released a device in time. The guest may still release it
+    later.
+    """
 
 
 def forms_of(domain: Any) -> Forms:
-    """Return a domain as it runs and as it is defined.
+    """Return the XML of the running domain (None if it is off), and its definition.
 
-    :raises libvirt.libvirtError: it cannot be read.
+    :raises libvirt.libvirtError: the domain cannot be read.
     """
     live = parse(domain.XMLDesc(0)) if domain.isActive() else None
     return live, parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
 
 
 def attach(conn: Any, domain: Any, element: Element, find: Find, live: bool, config: bool) -> None:
-    """Attach a device; where the running guest does not get it, the definition is as it was before.
+    """Attach a device. If the running guest does not get it, restore the definition.
 
-    :param find: finds the device.
-    :param live, config: the forms of the domain without the device.
-    :raises libvirt.libvirtError: it is attached nowhere, or its state is not known.
+    :param find: a function that finds the device.
+    :param live, config: True for each form of the domain without the device.
+    :raises libvirt.libvirtError: the device is not attached, or its state is unknown.
     """
     text = text_of(element)
     before = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
@@ -64,17 +67,18 @@ def attach(conn: Any, domain: Any, element: Element, find: Find, live: bool, con
         except libvirt.libvirtError:
             shown = forms_of(domain)[0]
             if config and (shown is None or find(shown) is None):
-                # Not by detaching it: libvirt may have added a controller for it.
+                # Do not detach the device: libvirt may also have added a controller for it.
                 conn.defineXML(before)
             raise
 
 
 def detach(domain: Any, find: Find, timeout: float) -> None:
-    """Detach a device: from the running guest, and once that has released it, from the definition.
+    """Detach a device from the running guest, and from the definition after the guest has released
+    it.
 
-    :param find: finds the device.
-    :param timeout: seconds for the guest to release it.
-    :raises NotReleased: the guest still has it, and the definition too.
+    :param find: a function that finds the device.
+    :param timeout: seconds for the guest to release the device.
+    :raises NotReleased: the guest and the definition still have the device.
     """
     if domain.isActive():
         _unplug(domain, find, timeout)
@@ -106,15 +110,15 @@ def _unplug(domain: Any, find: Find, timeout: float) -> None:
 
 
 def _ask_for(domain: Any, text: str) -> str:
-    """Request a device from the guest; return libvirt's error if it may mean an earlier request,
-    else "".
+    """Request a device from the guest. Return libvirt's error if it may come from an earlier
+    request, else "".
     """
     try:
         domain.detachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
     except LibvirtSilent:
         raise
     except libvirt.libvirtError as exc:
-        # It went just now.
+        # The device disappeared just now.
         if binding.code_of(exc) == libvirt.VIR_ERR_DEVICE_MISSING or not domain.isActive():
             return ""
         # QEMU has no code for a device that was already requested from the guest, and the domain of
@@ -131,10 +135,10 @@ Medium = tuple[Element, Element, int]
 
 
 def change_medium(domain: Any, steps: Sequence[Medium]) -> None:
-    """Change the medium of a drive, one form of the domain after the other; if one fails, put the
-    old medium back in the forms before it.
+    """Change the medium of a drive in one form of the domain after the other. After a failure
+    restore the changed forms.
 
-    :raises libvirt.libvirtError: it is changed nowhere, or its state is not known.
+    :raises libvirt.libvirtError: the medium is unchanged, or its state is unknown.
     """
     for number, (_dummy, wanted, flag) in enumerate(steps):
         try:

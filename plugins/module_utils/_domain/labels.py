@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Labels as the metadata of a domain has them: ``project=web,tier=db``.
+"""The labels in the metadata of a domain: ``project=web,tier=db``.
 
-Private to the collection. The rule for labels is here, and the controller takes it from here.
+Private to the collection. This module has the rule for labels; the controller imports it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ _WORD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?")
 
 
 def is_word(value: object) -> bool:
-    """Tell whether a value can be the key or the value of a label."""
+    """Return True if a value can be the key or the value of a label."""
     return isinstance(value, str) and _WORD.fullmatch(value) is not None
 
 
 def read(text: str) -> tuple[dict[str, str], list[str]]:
     """Read the labels of a domain.
 
-    :returns: (labels, the parts of the text that are no labels). Two labels of one key are none, as either may be meant.
+    :returns: (labels, the parts of the text that are no labels). Two labels with one key do not
+        count, because the right one is unknown.
     """
     labels: dict[str, str] = {}
     bad: list[str] = []
@@ -49,8 +50,8 @@ def read(text: str) -> tuple[dict[str, str], list[str]]:
 
 
 def text_of(elements: Sequence[Element]) -> str:
-    """Return the text of the labels of a domain; the last element counts. Other elements, and
-    elements in it, are parts that are no labels.
+    """Return the text of the labels of a domain, from the last element. Other elements, and
+    elements inside the last one, are parts that are no labels.
     """
     found = [*elements[:-1], *(child for element in elements[-1:] for child in element)]
     odd = [_as_part(each) for each in found]

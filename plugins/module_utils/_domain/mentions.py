@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every file and folder of a host that the XML of a domain names, for any purpose.
+"""All files and folders of a host that the XML of a domain names, for any purpose.
 
-Private to the collection. A hypervisor finds the users of a file here, and discovery records the
-same for the other hosts. Source: https://libvirt.org/formatdomain.html.
+Private to the collection. A hypervisor uses this module to find the users of a file. Discovery
+records the same data for the other hosts. Source: https://libvirt.org/formatdomain.html.
 """
 
 from __future__ import annotations
@@ -18,33 +18,35 @@ from xml.etree.ElementTree import Element
 from .._libvirt.xml import parse
 from .definition import is_written
 
-#: The kinds of a path in a domain's XML: anything, a disk that certainly has nothing behind it, or
-#: an image that may have something behind it.
+#: The kinds of a path in a domain's XML: any path, a disk that certainly has no backing file, or an
+#: image that may have backing files.
 OTHER, PLAIN, IMAGE = 0, 1, 2
 
-#: Files that a domain is started from and never writes to.
+#: The elements with files that a domain reads at its start and never writes to.
 _READ = ("kernel", "initrd", "dtb", "table", "emulator", "binary", "bootloader", "init")
 
-#: Elements into which people and other programs write text, and names that are no files of the
+#: The elements with texts of people and other programs, or with names that are no files of the
 #: host.
 _PROSE = ("metadata", "title", "description", "resource")
 
 #: An absolute path in an argument for QEMU, such as ``file=/srv/x.raw,format=raw`` or JSON.
 _ARGUED = re.compile(r"""(?<![\w./-])/[^,"']+""")
 
-#: The kernel opens no longer path.
+#: The longest path that the kernel opens.
 LONGEST = 4095
 
 
 class Mentions:
-    """Everything of a host that XML of libvirt names, for any purpose.
+    """The files, folders and volumes of a host in the XML of libvirt.
 
     :ivar paths: dict absolute path -> OTHER, PLAIN or IMAGE.
     :ivar volumes: dict (pool, volume) -> PLAIN or IMAGE.
-    :ivar folders: folders that are given away with all that is in them.
-    :ivar words: arguments for QEMU itself, which libvirt does not look into.
-    :ivar meant: the paths that are of this host: not only in texts for people, in the guest or on a server.
-    :ivar written: the paths and the (pool, volume) that a domain may write to, as it runs or would be started.
+    :ivar folders: folders that the domain gets with their whole content.
+    :ivar words: arguments for QEMU itself; libvirt does not interpret these.
+    :ivar meant: the paths of this host. Paths that occur only in texts for people, in the guest or
+        on a server are missing.
+    :ivar written: the paths and the (pool, volume) that the running domain, or its next start, may
+        write to.
     """
 
     def __init__(self) -> None:
@@ -56,18 +58,18 @@ class Mentions:
         self.meant: set[str] = set()
 
     def add(self, text: str) -> None:
-        """Read a document: of a domain, or of a snapshot, which has its domain in it."""
+        """Add a document: the XML of a domain, or of a snapshot with its domain."""
         root, written = parse(text), set(self.written)
         self._walk(root, OTHER, True, True)
         if root.tag == "domainsnapshot":
-            # The domain of a snapshot names files that it wrote to before the snapshot.
+            # The domain in a snapshot names files that it wrote to before the snapshot.
             self.written = written
 
     def _walk(self, element: Element, kind: int, writes: bool, meant: bool) -> None:
-        """Read an element and all elements in it.
+        """Add an element and all its children.
 
         :param kind, writes, meant: the values of the element around it: OTHER, PLAIN or IMAGE; True
-            if the domain may write to the things named there; True if it is a name of this host.
+            if the domain may write there; True if the names are names of this host.
         """
         tag = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
         if tag in ("disk", "mirror", "backingStore", "dataStore"):
@@ -87,7 +89,8 @@ class Mentions:
             self.written.update([(pool, volume)] if writes else [])
         if tag == "source" and folder.startswith("/"):
             self.folders.add(folder)
-        # A name may end with a blank. The blanks of a text may belong to the lines around it.
+        # A name may end with a blank, but blanks around a text may also belong to the layout of the
+        # XML: try both.
         text = element.text or ""
         for value in dict.fromkeys([*element.attrib.values(), text, text.strip()]):
             if value.startswith("/"):
@@ -102,15 +105,16 @@ class Mentions:
 
     def files(self) -> list[dict[str, Any]]:
         """Return the files and folders, in the form of disks: list of dicts type (file, dir or
-        volume), source, format and written.
+        volume), source, format, written.
 
-        The format is raw where nothing can be behind a file, and None where something may be. Left out is what no host shares: programs
-        and firmware of its system, and what only texts for people name.
+        The format is raw if a file has no backing file, and None if it may have one. The list
+        leaves out paths that no other host shares: programs and firmware of the operating system,
+        and paths in texts for people.
         """
         found = []
         for path in sorted(self.paths):
             written = path in self.written
-            # No text that happens to be this gives all files of a host away.
+            # A text "/" alone must not give all files of the host to the domain.
             if (
                 path not in self.meant
                 or (path == "/" and path not in self.folders)
@@ -127,11 +131,11 @@ class Mentions:
 
 
 def other_files(texts: Iterable[str], disks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the files that a domain uses beside the disks of its definition, in the form of
+    """Return the files of a domain beside the disks of its definition, in the form of
     Mentions.files().
 
-    :param texts: all its XML, as _needs.texts_of() has it.
-    :param disks: the disks of its definition.
+    :param texts: all XML of the domain from texts_of() in texts.
+    :param disks: the disks of the definition.
     """
     mentions = Mentions()
     for text in texts:
@@ -141,9 +145,9 @@ def other_files(texts: Iterable[str], disks: Iterable[Mapping[str, Any]]) -> lis
 
 
 def _writes(element: Element, tag: str, writes: bool) -> bool:
-    """Return True if a domain may write to a thing that an element names; in doubt it may.
+    """Return True if a domain may write to the file of an element; in doubt return True.
 
-    :param writes: True if the domain may write to the element around it.
+    :param writes: the result for the element around it.
     """
     if tag == "disk":
         return element.get("device") != "cdrom" and element.find("readonly") is None
@@ -157,8 +161,8 @@ def _writes(element: Element, tag: str, writes: bool) -> bool:
 
 
 def _is_raw(element: Element) -> bool:
-    """Return True if a disk, or one layer of it, is declared raw: then QEMU does not look for
-    images behind it.
+    """Return True if a disk, or a layer of it, has the format raw in the XML. QEMU then looks for
+    no backing file.
     """
     for name in ("driver", "format"):
         found = element.find(name)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Drover's element in the metadata of a domain, of the running domain and of its definition.
+"""Drover's element in the metadata of a domain: of the running domain and of its definition.
 
 Private to the collection. Source: https://libvirt.org/formatdomain.html#general-metadata.
 """
@@ -18,30 +18,33 @@ from .._libvirt.xml import parse
 from . import labels as _labels
 from .definition import METADATA_NAMESPACE
 
-#: libvirt writes it before the names of the elements.
+#: The prefix that libvirt writes before the names of the elements.
 PREFIX = "drover"
 
 
 def places(domain: Any) -> list[int]:
-    """Return the flags of the places with a domain's metadata, the one that discovery reads first:
-    the running domain, its definition.
+    """Return the flags of the places with metadata of a domain: the running domain, its definition.
+
+    Discovery reads the first one.
     """
     found = [libvirt.VIR_DOMAIN_AFFECT_LIVE] if domain.isActive() else []
     return found + ([libvirt.VIR_DOMAIN_AFFECT_CONFIG] if domain.isPersistent() else [])
 
 
 def labels(domain: Any, place: int) -> str:
-    """Return the text of its labels, as a discovery reads it; empty if there are none."""
+    """Return the text of the labels, in the form for a discovery; empty without labels."""
     return _labels.text_of(_read(domain, place).findall(_labels.ELEMENT))
 
 
 def text(domain: Any, place: int, name: str) -> str:
-    """Return the text of an element below drover's; empty where there is none."""
+    """Return the text of an element below drover's element; empty without such an element."""
     return (_read(domain, place).findtext(name) or "").strip()
 
 
 def change(domain: Any, place: int, name: str, value: str) -> None:
-    """Set the text of an element below drover's, and remove the element where the text is empty; all others stay."""
+    """Set the text of an element below drover's element. Remove the element if the text is empty.
+    Keep all other elements.
+    """
     root = _read(domain, place)
     for child in [child for child in root if child.tag == name]:
         root.remove(child)
@@ -52,7 +55,9 @@ def change(domain: Any, place: int, name: str, value: str) -> None:
 
 
 def _read(domain: Any, place: int) -> ET.Element:
-    """Drover's element, its names without their namespace, as libvirt takes them; an empty one where there is none."""
+    """Return drover's element; an empty one without metadata. The names have no namespace: libvirt
+    takes them in this form.
+    """
     try:
         root = parse(domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, METADATA_NAMESPACE, place))
     except libvirt.libvirtError as exc:
@@ -67,8 +72,10 @@ def _read(domain: Any, place: int) -> ET.Element:
 
 
 def _has_any(domain: Any, place: int) -> bool:
-    """Return True if a domain has drover's element: an error has no code if Python has freed an
-    object of libvirt in between.
+    """Return True if a domain has drover's element.
+
+    The error of the first call may have no code, if Python has freed an object of libvirt in
+    between.
     """
     flags = libvirt.VIR_DOMAIN_XML_INACTIVE if place == libvirt.VIR_DOMAIN_AFFECT_CONFIG else 0
     return parse(domain.XMLDesc(flags)).find(f"metadata/{{{METADATA_NAMESPACE}}}instance") is not None

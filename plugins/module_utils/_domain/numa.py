@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The bindings of the CPUs and the memory of a domain to those of its host.
+"""The bindings of the vCPUs and the memory of a domain to CPUs and NUMA cells of its host.
 
-Private to the collection. Source: https://libvirt.org/formatdomain.html (cputune, numatune, memoryBacking, cpu).
+Private to the collection. Source: https://libvirt.org/formatdomain.html (cputune, numatune,
+memoryBacking, cpu).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from xml.etree.ElementTree import Element
 
 from .._libvirt.xml import integer, parse_cpu_set, size_bytes
 
-#: The pins, NUMA cells and huge pages of a domain without any.
+#: The result of parse_numa() for a domain without pins, NUMA cells and huge pages.
 NONE: dict[str, Any] = {
     "cpuset": None,
     "vcpu_pins": {},
@@ -27,11 +28,12 @@ NONE: dict[str, Any] = {
 
 
 def parse_numa(root: Element) -> dict[str, Any] | None:
-    """Return the pins, NUMA cells and huge pages of domain XML; None for a domain without any.
+    """Return the pins, NUMA cells and huge pages of domain XML; None for a domain without these.
 
-    Returns ``cpuset`` (host CPUs of all vCPUs without a pin, or None), ``vcpu_pins``, ``emulator_pins`` (list or None),
-    ``iothread_pins``, ``memory`` (``mode`` and ``nodes``, or None), ``cells`` (of the guest), ``pages`` and ``locked``.
-    CPUs and cells are lists of numbers, memory is MiB, sizes of pages are KiB. Keys of vCPUs and I/O threads are texts, as in JSON.
+    Returns ``cpuset`` (host CPUs of all vCPUs without a pin, or None), ``vcpu_pins``,
+    ``emulator_pins`` (list or None), ``iothread_pins``, ``memory`` (``mode`` and ``nodes``, or
+    None), ``cells`` (of the guest), ``pages`` and ``locked``. CPUs and cells are lists of numbers,
+    memory is MiB, sizes of pages are KiB. Keys of vCPUs and I/O threads are texts, as in JSON.
     """
     emulator = root.find("cputune/emulatorpin")
     memory = root.find("numatune/memory")
@@ -49,8 +51,7 @@ def parse_numa(root: Element) -> dict[str, Any] | None:
 
 
 def pinned_cpus(numa: dict[str, Any] | None) -> set[int]:
-    """Return the host CPUs that a domain has for single vCPUs, and for its emulator if that has one
-    alone.
+    """Return the host CPUs with a pin of exactly one CPU, for a vCPU or for the emulator.
 
     :param numa: the result of parse_numa().
     """
@@ -74,15 +75,17 @@ def _pins(root: Element, tag: str, key: str) -> dict[str, list[int]]:
 
 
 def _memory(element: Element | None) -> dict[str, Any] | None:
-    """Mode and host cells; libvirt takes strict where no mode is written, and numad chooses the cells of ``placement='auto'``."""
+    """Return mode and host cells. libvirt's default mode is strict. For ``placement='auto'`` numad
+    chooses the cells.
+    """
     if element is None:
         return None
     return {"mode": element.get("mode", "strict"), "nodes": parse_cpu_set(element.get("nodeset"))}
 
 
 def _cells(root: Element) -> list[dict[str, Any]]:
-    """Return the cells of the guest, each with the host cells of its memory; without these,
-    ``mode`` and ``nodes`` are empty.
+    """Return the cells of the guest, each with the host cells of its memory. Without host cells
+    ``mode`` is None and ``nodes`` is empty.
     """
     where = {integer(each.get("cellid")): _memory(each) for each in root.findall("numatune/memnode")}
     cells = []
@@ -94,14 +97,18 @@ def _cells(root: Element) -> list[dict[str, Any]]:
 
 
 def _cell_memory(cell: Element) -> int:
-    """MiB; the size is an attribute here, with its unit in another one."""
+    """Return the memory of a guest cell in MiB. The size is in one attribute and the unit in
+    another.
+    """
     size = Element("memory", {"unit": cell.get("unit", "KiB")})
     size.text = cell.get("memory", "0")
     return size_bytes(size) // 2**20
 
 
 def _pages(root: Element) -> list[dict[str, Any]]:
-    """Huge pages: size in KiB (None for the host's default size) and cells of the guest (empty for all)."""
+    """Return the huge pages: size in KiB (None for the default size of the host) and cells of the
+    guest (empty for all).
+    """
     huge = root.find("memoryBacking/hugepages")
     if huge is None:
         return []

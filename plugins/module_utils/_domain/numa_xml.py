@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Domain XML with other pins, NUMA cells and huge pages: the elements that Nova writes.
+"""The change of pins, NUMA cells and huge pages in domain XML, with the same elements as Nova.
 
-Private to the collection. ``_domain_numa`` reads these facts. Source:
+Private to the collection. Module numa reads these facts. Source:
 https://libvirt.org/formatdomain.html (cputune, numatune, memoryBacking, cpu), and
 LibvirtDriver._get_guest_numa_config of Nova.
 """
@@ -22,17 +22,18 @@ from .numa import NONE, parse_numa
 
 
 def with_numa(text: str, facts: Mapping[str, Any]) -> str:
-    """Return domain XML with the pins, NUMA cells and huge pages of the facts in place of its own;
-    all else stays unchanged.
+    """Return domain XML with the pins, NUMA cells and huge pages of the facts. All else stays
+    unchanged.
 
-    The guest's cells stay as they are where their CPUs, memory and pages do: then a running guest keeps distances, caches and
-    ``memAccess``. I/O threads run on the CPUs of the emulator, with any ``iothread_pins``.
-    ``locked`` is not looked at, because it does not tie the domain to CPUs or cells of the host.
+    The guest's cells stay unchanged if their CPUs, memory and pages are the same: then a running
+    guest keeps distances, caches and ``memAccess``. I/O threads run on the CPUs of the emulator;
+    ``iothread_pins`` does not count. ``locked`` does not count either, because it does not bind the
+    domain to CPUs or cells of the host.
 
-    :param text: from a template, or what libvirt gives.
-    :param facts: in the form of :func:`_domain_numa.parse_numa`; the elements of missing facts are
-        removed, with ``{}`` all of them.
-    :returns: ``text`` itself where nothing differs.
+    :param text: domain XML from a template or from libvirt.
+    :param facts: in the form of :func:`parse_numa`. The elements of missing facts are
+        removed; ``{}`` removes all of them.
+    :returns: ``text`` itself if nothing differs.
     """
     root = parse(text)
     wanted = {key: facts.get(key) or none for key, none in NONE.items()}
@@ -64,7 +65,7 @@ def iothread_pins(root: Element, emulator_pins: list[int] | None) -> dict[str, l
 
 
 def _guest_cells(facts: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the cells that the guest itself sees, and the pages of its memory."""
+    """Return the cells that the guest sees, and the pages of its memory."""
     cells = [(cell["id"], cell["cpus"], cell["memory_mb"]) for cell in facts.get("cells") or ()]
     return cells, facts.get("pages") or []
 
@@ -75,7 +76,7 @@ def _set_vcpus(root: Element, cpuset: Iterable[int] | None) -> None:
     element = child_of(root, "vcpu")
     element.attrib.pop("cpuset", None)
     if element.get("placement") == "auto":
-        # numad would choose CPUs, and refuses to where they are given.
+        # numad would choose CPUs, and numad refuses a list of given CPUs.
         del element.attrib["placement"]
     if cpuset is not None:
         element.set("cpuset", format_cpu_set(cpuset))
@@ -92,7 +93,7 @@ def _set_tuning(root: Element, wanted: Mapping[str, Any]) -> None:
 
 
 def _set_places(root: Element, wanted: Mapping[str, Any]) -> None:
-    """Set the cells of the host from which the memory comes."""
+    """Set the host cells of the memory."""
     made = []
     memory = wanted["memory"]
     if memory:
@@ -116,7 +117,9 @@ def _set_pages(root: Element, pages: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _set_cells(root: Element, wanted: Mapping[str, Any]) -> None:
-    """Write the cells of the guest; with huge pages other processes may map the memory, as vhost-user devices must."""
+    """Write the cells of the guest. With huge pages other processes may map the memory, because
+    vhost-user devices need this.
+    """
     numa = ET.Element("numa")
     for cell in wanted["cells"]:
         element = ET.SubElement(numa, "cell", {"id": str(cell["id"])})
@@ -130,8 +133,8 @@ def _set_cells(root: Element, wanted: Mapping[str, Any]) -> None:
 
 
 def _replace(root: Element, tag: str, children: Iterable[str], made: Iterable[Element]) -> None:
-    """Put these elements into an element of the domain in place of its children of those names;
-    remove it if it is empty then.
+    """Replace the children with given names of an element of the domain. Remove the element if it
+    is empty then.
     """
     made = list(made)
     parent = root.find(tag)

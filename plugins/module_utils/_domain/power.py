@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Starting and stopping one domain, with verification and a time limit.
+"""The start and the stop of one domain, with verification and a time limit.
 
 Private to the collection.
 """
@@ -20,20 +20,20 @@ from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import child_text, keep_prefixes, parse
 from .definition import state_name
 
-#: Seconds between two looks at a domain.
+#: The seconds between two looks at a domain.
 POLL = 0.25
 
-#: A guest that is just booting ignores the power button: press it again every so many seconds.
+#: A booting guest ignores the power button. This is the time in seconds between two presses.
 PRESS_AGAIN = 10
 
 
 def state_of(domain: Any) -> str:
-    """Return the domain's state as one of the words of ``_domain_xml.STATES``."""
+    """Return the state of the domain as a word of STATES (_domain.definition)."""
     return state_name(domain.info()[0])
 
 
 def find(conn: Any, uuid: str | None = None, name: str | None = None) -> Any:
-    """Return the domain of that uuid, or of that name, or None."""
+    """Return the domain with a uuid or a name; None without such a domain."""
     try:
         return conn.lookupByUUIDString(uuid) if uuid else conn.lookupByName(name)
     except libvirt.libvirtError as exc:
@@ -43,8 +43,8 @@ def find(conn: Any, uuid: str | None = None, name: str | None = None) -> Any:
 
 
 def boot(domain: Any) -> None:
-    """Start a domain that is off. Memory that was saved to disk is read first, and the time for
-    that grows with its size.
+    """Start a domain that is off. libvirt first reads saved memory from the disk; the time for this
+    grows with the memory.
     """
     if domain.hasManagedSaveImage(0):
         domain.create()
@@ -53,9 +53,10 @@ def boot(domain: Any) -> None:
 
 
 def start(domain: Any, timeout: float) -> None:
-    """Bring the domain to ``running`` and watch it stay so; raises :class:`LibvirtProblem`.
+    """Bring the domain to the state ``running`` and verify that it stays in this state.
 
-    ``timeout`` is in seconds and counts from when libvirt has started it.
+    :param timeout: seconds; they count after libvirt has started the domain.
+    :raises LibvirtProblem: the domain does not run.
     """
     state = state_of(domain)
     if state == "paused":
@@ -74,7 +75,7 @@ def start(domain: Any, timeout: float) -> None:
     while True:
         state = state_of(domain)
         seen = seen + 1 if state in ("running", "blocked") else 0
-        # Twice in a row: a QEMU that dies at once is seen running for a moment.
+        # Require the state twice in a row: a QEMU that dies at once shows this state for a moment.
         if seen >= 2:
             return
         if state in ("shutoff", "crashed") or time.monotonic() > deadline:
@@ -86,7 +87,9 @@ def start(domain: Any, timeout: float) -> None:
 
 
 def refuse_transient(domain: Any) -> None:
-    """Refuse to shut down a domain that libvirt forgets as soon as it is off; raises :class:`LibvirtProblem`."""
+    """Refuse to shut down a transient domain, because libvirt forgets it as soon as it is off.
+
+    :raises LibvirtProblem: the domain is transient."""
     if not domain.isPersistent():
         name = domain.name()
         text, file = shlex.quote(name), shlex.quote(f"{name}.xml")
@@ -97,9 +100,11 @@ def refuse_transient(domain: Any) -> None:
 
 
 def refuse_opposite(domain: Any, event: str) -> None:
-    """Refuse a request that libvirt would answer with its opposite; raises :class:`LibvirtProblem`.
+    """Refuse a request if the definition makes libvirt do the opposite.
 
-    :param event: ``poweroff``, where libvirt may start the domain again, or ``reboot``, where it may leave it off.
+    :param event: ``poweroff``: libvirt may start the domain again; ``reboot``: libvirt may leave
+        the domain off.
+    :raises LibvirtProblem: libvirt would do the opposite.
     """
     action = child_text(parse(domain.XMLDesc(0)), f"on_{event}")
     name, restarts = domain.name(), action in ("restart", "rename-restart")
@@ -117,9 +122,11 @@ def refuse_opposite(domain: Any, event: str) -> None:
 
 
 def stop(domain: Any, timeout: float, force: bool, keep: bool = True) -> None:
-    """Shut the guest down and wait; after ``timeout`` seconds destroy it if ``force``, else raise.
+    """Shut the guest down and wait for ``timeout`` seconds. After that destroy the domain if
+    ``force`` is True, else raise.
 
-    :param keep: True if the domain must exist afterwards: then a transient one is refused.
+    :param keep: True if the domain must exist afterwards; a transient domain is then refused.
+    :raises LibvirtProblem: the domain is not off.
     """
     if keep:
         refuse_transient(domain)
@@ -150,7 +157,7 @@ def cut(domain: Any) -> None:
 
 
 def _tolerate_off(domain: Any, call: Callable[[], object]) -> None:
-    """Call, and forgive the error of a domain that went off just before."""
+    """Call a function. Ignore its error if the domain is off."""
     try:
         call()
     except libvirt.libvirtError:
@@ -159,7 +166,7 @@ def _tolerate_off(domain: Any, call: Callable[[], object]) -> None:
 
 
 def define(conn: Any, text: str) -> Any:
-    """Define the domain, with libvirt's check of the schema where the host has it."""
+    """Define the domain. libvirt checks the XML schema if the host has the schema files."""
     try:
         return conn.defineXMLFlags(_for_schema(text), libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
     except libvirt.libvirtError as exc:
@@ -171,7 +178,9 @@ def define(conn: Any, text: str) -> Any:
 
 
 def _for_schema(text: str) -> str:
-    """Return the XML of a domain with what libvirt's schema demands and libvirt itself leaves out: the identity of a source on NFS."""
+    """Return domain XML with an identity in each source on NFS. libvirt's schema requires it, but
+    libvirt itself omits it.
+    """
     root = parse(text)
     sources = [each for each in root.iter("source") if each.get("protocol") == "nfs" and each.find("identity") is None]
     for each in sources:

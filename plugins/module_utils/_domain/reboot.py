@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Rebooting a domain, and seeing that it was rebooted.
+"""The reboot of a domain, with verification.
 
 Private to the collection.
 """
@@ -19,12 +19,14 @@ from . import power
 
 
 def reboot(conn: Any, domain: Any, timeout: float, hard: bool) -> None:
-    """Reboot a domain; raises :class:`LibvirtProblem`.
+    """Reboot a domain.
 
-    :param conn: its connection, of a process that runs libvirt's event loop.
-    :param timeout: seconds that the guest may take for a soft reboot, or libvirt to start it again.
-    :param hard: True to cut its power and start it again from its definition, with the changes made
-        there; this also works if it hangs, has crashed or is off.
+    :param conn: the connection of the domain; the process must run libvirt's event loop.
+    :param timeout: seconds for the guest to begin a soft reboot, or for libvirt to start the domain
+        again.
+    :param hard: True to cut the power and start the domain again from its definition, with new
+        changes in the definition. This also works if the guest hangs, has crashed or is off.
+    :raises LibvirtProblem: the domain was not rebooted.
     """
     if hard and domain.isPersistent():
         if domain.isActive():
@@ -56,15 +58,15 @@ def reboot(conn: Any, domain: Any, timeout: float, hard: bool) -> None:
     try:
         power.start(domain, timeout)
     except LibvirtProblem:
-        # libvirt has the guest shut down and resets it then. A reset by the firmware in between makes it forget that,
-        # and the guest goes off.
+        # For a reboot libvirt shuts the guest down and then resets it. If the firmware resets the
+        # guest in between, libvirt forgets its own reset, and the guest goes off.
         if domain.isActive():
             raise
         power.start(domain, timeout)
 
 
 def _has_begun(domain: Any, seen: threading.Event, timeout: float) -> bool:
-    """Return True if the guest was reset, or went off, within so many seconds."""
+    """Return True if the guest was reset or went off within ``timeout`` seconds."""
     deadline = time.monotonic() + timeout
     while not seen.wait(power.POLL):
         if not domain.isActive():
@@ -75,7 +77,9 @@ def _has_begun(domain: Any, seen: threading.Event, timeout: float) -> bool:
 
 
 def _watch(conn: Any, domain: Any, seen: threading.Event) -> int | None:
-    """Set ``seen`` when the domain reboots; None where the driver tells nothing of it."""
+    """Set ``seen`` when the domain reboots. Return the number of the callback; None if the driver
+    has no such event.
+    """
     try:
         return conn.domainEventRegisterAny(domain, libvirt.VIR_DOMAIN_EVENT_ID_REBOOT, lambda *dummy: seen.set(), None)
     except libvirt.libvirtError as exc:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""All the XML that libvirt has of a domain.
+"""All XML of a domain in libvirt.
 
 Private to the collection.
 """
@@ -17,23 +17,24 @@ from .carried_snapshots import carried
 
 
 def texts_of(domain: Any, active: bool | None = None, snapshots: bool | None = None, saved: bool | None = None) -> list[str]:
-    """Return all XML that libvirt has of a domain: of its next start, of the running guest, of its
-    snapshots and of its saved memory.
+    """Return all XML of a domain: of its next start, of the running guest, of its snapshots and of
+    its saved memory.
 
-    :param active, snapshots, saved: True if it runs, has snapshots, has saved memory; None to ask
-        libvirt.
-    :raises libvirt.libvirtError: it cannot be read.
+    :param active, snapshots, saved: True if the domain runs, has snapshots, has saved memory; None
+        if libvirt must answer.
+    :raises libvirt.libvirtError: the domain cannot be read.
     """
     texts = [domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)]
     if domain.isActive() if active is None else active:
         texts.append(domain.XMLDesc(0))
-    # Records of snapshots that a move has taken from libvirt and not given back yet.
+    # These are records of snapshots that a move has written into the metadata and not yet given
+    # back to libvirt.
     texts += dict.fromkeys(each for text in list(texts) for each, dummy in carried(text))
     for read, wanted in ((_texts_of_snapshots, snapshots), (_texts_of_saved, saved)):
         try:
             texts += read(domain, wanted)
         except libvirt.libvirtError as exc:
-            # A driver without snapshots or saved memory has none.
+            # The driver does not support snapshots or saved memory.
             if binding.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
                 raise
     return texts
@@ -45,8 +46,6 @@ def _texts_of_snapshots(domain: Any, wanted: bool | None) -> list[str]:
 
 
 def _texts_of_saved(domain: Any, wanted: bool | None) -> list[str]:
-    """Return the XML of the saved memory: the guest starts from it with the devices that it had
-    then.
-    """
+    """Return the XML of the saved memory. The next start has the devices of this XML."""
     there = domain.hasManagedSaveImage(0) if wanted is None else wanted
     return [domain.managedSaveGetXMLDesc(0)] if there else []

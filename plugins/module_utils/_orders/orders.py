@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The orders of controllers: one call at a time works on a domain, and a withdrawn order does not begin.
+"""The orders of controllers: one call at a time works on a domain, and a withdrawn order does not
+begin.
 
-Private to the collection. After a controller has given up, its call may still be on its way or at work. To learn the
-result, a later call waits for the lock of the domain and withdraws the order under the lock. After that libvirt shows the
-final result.
+Private to the collection. After a controller has given up, its call may still be on its way or at
+work. To learn the result, a later call waits for the lock of the domain and withdraws the order
+under the lock. After that libvirt shows the final result.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from collections.abc import Iterable, Iterator
 from .._libvirt.binding import LibvirtProblem, host_name
 from .records import Records
 
-#: The number of withdrawn orders in the list of one domain. A call is on its way for minutes at most.
+#: The number of withdrawn orders in the list of one domain. A call is on its way for minutes at
+#: most.
 REMEMBERED = 200
 
-#: The least seconds to wait for another call. A call that only reads ends soon, and timeout=0 is about the guest.
+#: The least seconds to wait for another call. A call that only reads ends soon, and timeout=0 is
+#: about the guest.
 LEAST_PATIENCE = 3
 
 
@@ -36,7 +39,8 @@ class Busy(LibvirtProblem):
 
 @contextlib.contextmanager
 def alone(records: Records, uuid: str, name: str, patience: float, order: str | None = None) -> Iterator[None]:
-    """Hold the lock of a domain during the ``with`` block, so that no other call works on the domain.
+    """Hold the lock of a domain during the ``with`` block, so that no other call works on the
+    domain.
 
     :param name: name of the domain for messages.
     :param patience: seconds to wait for another call.
@@ -67,7 +71,9 @@ def refuse_withdrawn(records: Records, uuid: str, name: str, order: str | None) 
 
 
 def may_begin(records: Records, uuid: str, order: str | None) -> bool:
-    """Return True if an order may begin. Return False if it was withdrawn, or if the list cannot be read."""
+    """Return True if an order may begin. Return False if it was withdrawn, or if the list cannot be
+    read.
+    """
     try:
         return order not in read_withdrawn(records, uuid)
     except LibvirtProblem:

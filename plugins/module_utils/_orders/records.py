@@ -4,8 +4,9 @@
 
 """The records of moves on the source hypervisor: one JSON file and one lock per instance.
 
-Private to the collection. The file records the next step of a worker, for a later call after the worker died. If the file
-and libvirt disagree, libvirt is right. A record from before the last start of the host is no running move.
+Private to the collection. The file records the next step of a worker, for a later call after the
+worker died. If the file and libvirt disagree, libvirt is right. A record from before the last start
+of the host is no running move.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ BEFORE = ("checking", "waiting")
 
 
 def default_folder() -> str:
-    """Return the folder of the records: a folder of the host for root, a folder in the home of the user for other users.
+    """Return the folder of the records: a folder of the host for root, a folder in the home of the
+    user for other users.
 
     Hosts may share a home, so its path has the name of the host.
     """
@@ -55,15 +57,18 @@ def boot_id() -> str:
 
 
 def uptime() -> float:
-    """Return the seconds since the boot of this host. All processes see the same clock, and no program can set it."""
+    """Return the seconds since the boot of this host. All processes see the same clock, and no
+    program can set it.
+    """
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Records:
     """The records of moves, and a lock for each instance.
 
-    A lock is a socket bound to a name in Linux's abstract namespace. The lock is the same for all users, needs no file and
-    is free after any end of its process. Records with a folder from the caller have separate locks.
+    A lock is a socket bound to a name in Linux's abstract namespace. The lock is the same for all
+    users, needs no file and is free after any end of its process. Records with a folder from the
+    caller have separate locks.
     """
 
     def __init__(self, folder: str | None = None) -> None:
@@ -81,7 +86,9 @@ class Records:
         return os.path.join(self.folder, f"{uuid}.{ending}")
 
     def read(self, uuid: str) -> dict[str, Any] | None:
-        """Return the record of an instance as a dictionary; None without a readable record of this boot."""
+        """Return the record of an instance as a dictionary; None without a readable record of this
+        boot.
+        """
         record = self._read(uuid)
         return record if record is not None and record.get("boot") == boot_id() else None
 
@@ -94,10 +101,11 @@ class Records:
         return record if isinstance(record, dict) and record.get("version") == VERSION else None
 
     def files_left(self, move: Mapping[str, Any], source_uri: str) -> list[dict[str, Any]]:
-        """Return the files that moves from this source to this destination may have left there: entries of files.
+        """Return the files that moves from this source to this destination may have left there:
+        entries of files.
 
-        A host that lost its power during a move finds the leftovers this way after its start. The files of a completed move
-        are the instance's own, and no leftovers.
+        A host that lost its power during a move finds the leftovers this way after its start. The
+        files of a completed move are the instance's own, and no leftovers.
         """
         record = self._read(move["uuid"])
         if record is None or not same_move(record, move, source_uri) or record["status"] == "completed":
@@ -116,7 +124,8 @@ class Records:
         os.replace(part, path)
 
     def lock(self, uuid: str, patience: float = 0.0) -> int | None:
-        """Take the lock of an instance. Return a descriptor to keep open; None if another process has the lock.
+        """Take the lock of an instance. Return a descriptor to keep open; None if another process
+        has the lock.
 
         :param patience: seconds to try.
         """
@@ -157,7 +166,9 @@ class Records:
         os.replace(part, self._path(uuid, "abort"))
 
     def abort_asked(self, uuid: str, migration: str | None) -> bool:
-        """Return True if ask_abort() was called for this migration. A call for an earlier migration does not count."""
+        """Return True if ask_abort() was called for this migration. A call for an earlier migration
+        does not count.
+        """
         try:
             with open(self._path(uuid, "abort"), encoding="utf-8") as handle:
                 return handle.read() == (migration or "")
@@ -197,7 +208,8 @@ def new_record(move: Mapping[str, Any], source_uri: str) -> dict[str, Any]:
         "temporary": None,
         "earlier": [],
         "took_over": False,
-        # The files at the source and at the destination: the paths that stay, all that stay with reasons, the removed paths.
+        # The files at the source and at the destination: the paths that stay, all that stay with
+        # reasons, the removed paths.
         "leftovers": [],
         "kept": [],
         "removed": [],

@@ -2,14 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The volumes of a build before the domain is defined: one JSON file per instance beside the records of moves.
+"""The volumes of a build before the domain is defined: one JSON file per instance beside the
+records of moves.
 
-Private to the collection. A new block device may have old data, and a clone has the data of its image. So the content
-cannot prove that no guest has used the volume. Therefore a build writes the name of each volume into the file before it
-makes the volume. A volume in the file was never a disk of a guest.
+Private to the collection. A new block device may have old data, and a clone has the data of its
+image. So the content cannot prove that no guest has used the volume. Therefore a build writes the
+name of each volume into the file before it makes the volume. A volume in the file was never a disk
+of a guest.
 
-The file is removed after the domain is defined. If the order of the build is withdrawn first, the volumes are removed too:
-the instance may then be built on another host.
+The file is removed after the domain is defined. If the order of the build is withdrawn first, the
+volumes are removed too: the instance may then be built on another host.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from .._ownership.ownership import Candidate, Ownership, drop_state
 from .._storage import block_volumes
 from .records import Records
 
-#: The key of the order of the build. Names of volumes have a slash, so no name is equal to this key.
+#: The key of the order of the build. Names of volumes have a slash, so no name is equal to this
+#: key.
 _ORDER = "order"
 
 #: The mark of a clone of an image, in place of the key of a volume.
@@ -57,8 +60,8 @@ class Unfinished:
     def begin(self, place: tuple[str, str], clone: bool = False) -> None:
         """Record that the build makes a new volume now.
 
-        :param clone: True for a clone of an image. drover never fills a clone, so no data is lost if another program has
-            made a volume with this name in the meantime.
+        :param clone: True for a clone of an image. drover never fills a clone, so no data is lost
+            if another program has made a volume with this name in the meantime.
         """
         self._write({**self._read(), _name(place): CLONE if clone else None, _ORDER: self._order})
 
@@ -67,7 +70,9 @@ class Unfinished:
         self._write({**self._read(), _name(place): key})
 
     def define(self) -> None:
-        """Record that the domain is defined now. From now on the volumes may be disks of a guest, on any host."""
+        """Record that the domain is defined now. From now on the volumes may be disks of a guest,
+        on any host.
+        """
         found = self._read()
         if found.pop(_ORDER, None) is not None:
             self._write(found)

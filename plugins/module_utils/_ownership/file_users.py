@@ -4,8 +4,9 @@
 
 """The users on this host of a file that another host is about to remove.
 
-Private to the collection. Module needs reads the needs of this host, the same as for removals on this host: the running
-and the next definition of each domain, snapshots, and all backing files of images.
+Private to the collection. Module needs reads the needs of this host, the same as for removals on
+this host: the running and the next definition of each domain, snapshots, and all backing files of
+images.
 """
 
 from __future__ import annotations
@@ -27,23 +28,26 @@ class FileUsers:
 
     :param conn: libvirt of this host.
     :param but: the uuid of the instance to leave out; None to count all domains.
-    :param seen: folders that the host with the files reads itself, as texts from inode() in _storage.file_names.
+    :param seen: folders that the host with the files reads itself, as texts from inode() in
+        _storage.file_names.
     """
 
     def __init__(self, conn: Any, but: str | None, mounts: Sequence[Mount], seen: Iterable[str] = ()) -> None:
-        # The store knows the backing files of a missing disk from its host. One broken guest must not keep the files of a
-        # whole fleet.
+        # The store knows the backing files of a missing disk from its host. One broken guest must
+        # not keep the files of a whole fleet.
         self._needs, self._mounts, self._seen = Needs(conn, but, missing=False), mounts, set(seen)
         self._shares = [mount for mount in network_mounts(mounts) if mount["shared_id"]]
         self._systems = {device: file_names.file_system(path, mounts) for device, path in self._needs.devices.items()}
         self._looked_around = False
 
     def reason(self, file: Mapping[str, Any]) -> str | None:
-        """Return the certain or possible user of a file, in words; None if this host does not need the file.
+        """Return the certain or possible user of a file, in words; None if this host does not need
+        the file.
 
-        :param file: a dict: name; paths, its possible paths on this host; shared_id, inode and device, from
-            _storage.file_names on the host of the file; volume, the name of a volume that QEMU reaches by the network;
-            written, True to count only a domain that may write to the file.
+        :param file: a dict: name; paths, its possible paths on this host; shared_id, inode and
+            device, from _storage.file_names on the host of the file; volume, the name of a volume
+            that QEMU reaches by the network; written, True to count only a domain that may write to
+            the file.
         """
         if file.get("written"):
             return self._writer(file)
@@ -61,8 +65,8 @@ class FileUsers:
                 doubt = f"{path} cannot be looked at ({backing.reason_of(exc)})"
                 continue
             if here is not None and file.get("inode") is not None and _number(here) != _number(file["inode"]):
-                # This is another file. The number of the file system does not decide, because a shared file system may have a
-                # different number on each host.
+                # This is another file. The number of the file system does not decide, because a
+                # shared file system may have a different number on each host.
                 continue
             device = file.get("device") and block_devices.identity(found.real)
             if device and device != file["device"]:
@@ -110,14 +114,18 @@ class FileUsers:
         return {device: need for device, need in reversed(known) if device is not None}
 
     def _inodes(self, inode: str | None) -> list[tuple[int, int]]:
-        """Return the possible inodes on this host for the inode text of a file: pairs of device and number."""
+        """Return the possible inodes on this host for the inode text of a file: pairs of device and
+        number.
+        """
         if inode is None:
             return []
         system, _slash, number = inode.rpartition("/")
         return [(device, int(number)) for device, known in self._systems.items() if known == system]
 
     def _paths(self, file: Mapping[str, Any]) -> list[str]:
-        """Return the possible paths of a file on this host: the given paths, and paths through network mounts."""
+        """Return the possible paths of a file on this host: the given paths, and paths through
+        network mounts.
+        """
         found, share = list(file.get("paths") or ()), file.get("shared_id")
         for mount in self._shares:
             above = mount["shared_id"].rstrip("/")
@@ -126,7 +134,9 @@ class FileUsers:
         return list(dict.fromkeys(found))
 
     def _look_around(self) -> None:
-        """Read the images on the local file systems of this host, because the host with the files cannot read these."""
+        """Read the images on the local file systems of this host, because the host with the files
+        cannot read these.
+        """
         if not self._looked_around:
             self._looked_around = True
             self._needs.look_into(self._own(self._needs.near()))

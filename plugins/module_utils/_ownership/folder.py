@@ -4,8 +4,8 @@
 
 """Files in a folder of another hypervisor, with access only through libvirt.
 
-Private to the collection. libvirt accesses files through storage pools. This module uses the existing pool of the folder,
-or makes a temporary pool.
+Private to the collection. libvirt accesses files through storage pools. This module uses the
+existing pool of the folder, or makes a temporary pool.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import child_text, parse
 from .ownership import delete_volume
 
-#: The prefix of temporary pools of this collection. A call that finds such a pool removes it after use.
+#: The prefix of temporary pools of this collection. A call that finds such a pool removes it after
+#: use.
 PREFIX = "drover-tmp-"
 
-#: The number of attempts if a pool disappears or is busy, and the pause between two attempts (seconds).
+#: The number of attempts if a pool disappears or is busy, and the pause between two attempts
+#: (seconds).
 ATTEMPTS = 30
 PAUSE = 0.5
 
@@ -45,8 +47,8 @@ def _pool_xml(name: str, path: str) -> str:
 def folder_is_seen(conn: Any, path: str) -> bool:
     """Return True if the hypervisor behind ``conn`` has a folder of that path.
 
-    The function starts a transient pool on the folder; libvirt refuses this if the folder is missing. The function touches
-    and refreshes no other pool.
+    The function starts a transient pool on the folder; libvirt refuses this if the folder is
+    missing. The function touches and refreshes no other pool.
 
     :raises LibvirtProblem: libvirt cannot look into the folder above.
     """
@@ -76,7 +78,9 @@ class Folder:
         self.path = os.path.normpath(path)
 
     def stat(self, name: str) -> dict[str, Any] | None:
-        """Return ``{capacity, physical, allocation, format, modified}`` of a file, in bytes and seconds; None without the file."""
+        """Return ``{capacity, physical, allocation, format, modified}`` of a file, in bytes and
+        seconds; None without the file.
+        """
 
         def look(pool: Any) -> dict[str, Any] | None:
             volume = _volume(pool, name)
@@ -85,7 +89,9 @@ class Folder:
         return self._within(look, missing=None)
 
     def room(self) -> tuple[int, int] | None:
-        """Return the free bytes and all bytes of the file system of the folder; None if the folder does not exist yet."""
+        """Return the free bytes and all bytes of the file system of the folder; None if the folder
+        does not exist yet.
+        """
 
         def look(pool: Any) -> tuple[int, int]:
             dummy, capacity, dummy, available = pool.info()
@@ -121,7 +127,9 @@ class Folder:
         return self._within(delete, missing=False)
 
     def upload(self, name: str, path: str, progress: Callable[[int], object] | None = None) -> None:
-        """Fill the file from the local file ``path`` and keep the holes. Call ``progress(bytes)`` now and then."""
+        """Fill the file from the local file ``path`` and keep the holes. Call ``progress(bytes)``
+        now and then.
+        """
 
         def send(pool: Any) -> None:
             volume = _volume(pool, name)
@@ -135,8 +143,8 @@ class Folder:
     def download(self, name: str, begin: Callable[[int | None], int], take: Callable[[bytes], object]) -> bool:
         """Read a file from a given byte to its end.
 
-        :param begin: a function that gets the size of the file (None if libvirt does not report it) and returns the first
-            byte to read. After a temporary error it is called again.
+        :param begin: a function that gets the size of the file (None if libvirt does not report it)
+            and returns the first byte to read. After a temporary error it is called again.
         :param take: a function that gets each piece. Its exceptions end the read.
         :returns: False if the file does not exist.
         """
@@ -163,10 +171,13 @@ class Folder:
         return bool(self._within(fetch, missing=False))
 
     def digest(self, name: str, known: Iterable[Mapping[str, Any]] = ()) -> tuple[str | None, int | None] | None:
-        """Return the digest of a file, the same as from digests.of_file(). Read the file through libvirt if it is unknown.
+        """Return the digest of a file, the same as from digests.of_file(). Read the file through
+        libvirt if it is unknown.
 
-        :param known: dicts path, digest and the stamp of the file at that time (size, modified, changed).
-        :returns: ``(digest, size)``; None if the file does not exist; ``(None, None)`` if it changed during the read.
+        :param known: dicts path, digest and the stamp of the file at that time (size, modified,
+            changed).
+        :returns: ``(digest, size)``; None if the file does not exist; ``(None, None)`` if it
+            changed during the read.
         """
 
         def fetch(pool: Any) -> tuple[str | None, int | None] | None:
@@ -228,7 +239,9 @@ class Folder:
             return "the destination"
 
     def _pool(self, build: bool) -> tuple[Any, Callable[[], object] | None]:
-        """Return ``(pool, function to call after use or None)``; ``(None, None)`` if the folder does not exist."""
+        """Return ``(pool, function to call after use or None)``; ``(None, None)`` if the folder
+        does not exist.
+        """
         for pool in self.conn.listAllStoragePools(0):
             try:
                 target = child_text(parse(pool.XMLDesc(0)), "target/path")
@@ -288,7 +301,9 @@ def _sizes(volume: Any) -> dict[str, Any]:
 
 
 def _stamp(volume: Any) -> dict[str, Any] | None:
-    """Return the stamp of the file of a volume, the same as from digests.stamp_of(); None if libvirt does not report it."""
+    """Return the stamp of the file of a volume, the same as from digests.stamp_of(); None if
+    libvirt does not report it.
+    """
     root = parse(volume.XMLDesc(0))
     modified, changed = (child_text(root, f"target/timestamps/{name}") for name in ("mtime", "ctime"))
     size = _sizes(volume)["physical"]
@@ -298,7 +313,9 @@ def _stamp(volume: Any) -> dict[str, Any] | None:
 
 
 def _nanoseconds(text: str) -> str:
-    """Return a time of libvirt with nine digits after the point. libvirt omits these digits if they are zero."""
+    """Return a time of libvirt with nine digits after the point. libvirt omits these digits if they
+    are zero.
+    """
     seconds, dummy, rest = text.partition(".")
     return f"{seconds}.{rest.ljust(9, '0')}"
 

@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The uuids of the mediated devices of this collection. The uuid alone proves that this collection made the device.
+"""The uuids of the mediated devices of this collection. The uuid alone proves that this collection
+made the device.
 
-Private to the collection. Other programs make mediated devices too. On every version of libvirt and of the kernel, the uuid
-is the only attribute that stays with a device.
+Private to the collection. Other programs make mediated devices too. On every version of libvirt and
+of the kernel, the uuid is the only attribute that stays with a device.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _MADE = b"https://drover.compute/mediated-device/"
 def made_for(instance: str, parent: str, kind: str, number: int) -> str:
     """Return the uuid of a new mediated device for an instance.
 
-    The version of the uuid is 8 (RFC 9562). The last 48 bits are a digest of the other bits, see is_ours().
+    The version of the uuid is 8 (RFC 9562). The last 48 bits are a digest of the other bits, see
+    is_ours().
 
     :param instance: the uuid of the instance.
     :param parent: libvirt's name of the parent device, such as ``pci_0000_84_00_0``.
@@ -33,7 +35,9 @@ def made_for(instance: str, parent: str, kind: str, number: int) -> str:
 
 
 def is_ours(given: str) -> bool:
-    """Return True if made_for() made a uuid. A random uuid of this version passes with a chance of 1 in 2 to the power of 48."""
+    """Return True if made_for() made a uuid. A random uuid of this version passes with a chance of
+    1 in 2 to the power of 48.
+    """
     try:
         found = uuid.UUID(given)
     except ValueError:

@@ -4,8 +4,8 @@
 
 """The files of a hypervisor that have users.
 
-Private to the collection. An object that cannot be read never makes a file free: the files behind the object are unknown
-then, and this is a doubt about every file.
+Private to the collection. An object that cannot be read never makes a file free: the files behind
+the object are unknown then, and this is a doubt about every file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ _GONE = ("VIR_ERR_NO_DOMAIN", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_STORAGE_VOL
 
 @dataclass
 class Sighting:
-    """The result of a look at a path through all links: real path, status (None without a file), and is_link for a link."""
+    """The result of a look at a path through all links: real path, status (None without a file),
+    and is_link for a link.
+    """
 
     real: str
     status: os.stat_result | None
@@ -54,7 +56,9 @@ class Sighting:
 
     @property
     def inode(self) -> tuple[int, int] | None:
-        """The identity of a file or block device, equal for all its names; None if nothing exists at the path."""
+        """The identity of a file or block device, equal for all its names; None if nothing exists
+        at the path.
+        """
         if self.status is not None and stat.S_ISBLK(self.status.st_mode):
             # Each node of a device has a separate inode.
             return (DEVICE, self.status.st_rdev)
@@ -103,8 +107,8 @@ def folder_of(pool: Any) -> str | None:
 def volume_path(conn: Any, pool: str, volume: str) -> str:
     """Return the path of a volume of this host.
 
-    :raises libvirt.libvirtError: the path is unknown: libvirt does not have the pool, or neither libvirt nor the folder has
-        the volume.
+    :raises libvirt.libvirtError: the path is unknown: libvirt does not have the pool, or neither
+        libvirt nor the folder has the volume.
     """
     found = conn.storagePoolLookupByName(pool)
     try:
@@ -123,13 +127,16 @@ def is_gone(error: Exception) -> bool:
 
 
 class Needs:
-    """The files that the domains of this host need, and the backing files of the images in known folders.
+    """The files that the domains of this host need, and the backing files of the images in known
+    folders.
 
     :param conn: libvirt of this host.
     :param but: the uuid of the instance whose own needs do not count.
     :param elsewhere: paths that instances of other hosts need, see elsewhere_of().
-    :param layers: real paths of images of that instance; the backing files of these images do not count either.
-    :param missing: True to make a missing disk a doubt about every file, because any file may be its backing file.
+    :param layers: real paths of images of that instance; the backing files of these images do not
+        count either.
+    :param missing: True to make a missing disk a doubt about every file, because any file may be
+        its backing file.
     """
 
     def __init__(
@@ -282,7 +289,9 @@ class Needs:
     # -- images in folders --------------------------------------------------------------------
 
     def look_around(self, folders: Iterable[str]) -> None:
-        """Remember the backing files of the images in these folders, in the folders of domains' disks and in pools."""
+        """Remember the backing files of the images in these folders, in the folders of domains'
+        disks and in pools.
+        """
         self.look_into([*folders, *self._near])
 
     def near(self) -> list[str]:
@@ -324,15 +333,20 @@ class Needs:
     # -- answers --------------------------------------------------------------------------
 
     def user(self, path: str, sighting: Sighting) -> Need | None:
-        """Return the certain need of a file, a pair of texts (user, use); None without a known user."""
+        """Return the certain need of a file, a pair of texts (user, use); None without a known
+        user.
+        """
         return self._real.get(sighting.real) or self._real.get(path) or (sighting.inode and self._inodes.get(sighting.inode))
 
     def by_inode(self, device: int, number: int) -> Need | None:
-        """Return the need of the file with an inode of a device of this host; None without a known user."""
+        """Return the need of the file with an inode of a device of this host; None without a known
+        user.
+        """
         return self._inodes.get((device, number))
 
     def writer_by_inode(self, device: int, number: int) -> str | None:
-        """Return the name of a domain that may write to the file with an inode of a device of this host.
+        """Return the name of a domain that may write to the file with an inode of a device of this
+        host.
 
         Return None if no such domain is known.
         """
@@ -341,7 +355,8 @@ class Needs:
         return self._writers.get((device, number))
 
     def below(self, folder: str) -> dict[str, str]:
-        """Return the paths in a folder that domains need, existing or not: dict path -> need in words.
+        """Return the paths in a folder that domains need, existing or not: dict path -> need in
+        words.
 
         :param folder: the real path of the folder.
         """
@@ -358,7 +373,8 @@ class Needs:
         return list(dict.fromkeys(self._doubts))
 
     def writer(self, path: str) -> str | None:
-        """Return the name of a domain that may write to an image or to its backing files; None if no such domain is known.
+        """Return the name of a domain that may write to an image or to its backing files; None if
+        no such domain is known.
 
         :raises OSError: an image cannot be read.
         :raises Unresponsive: the file system does not answer.
@@ -380,7 +396,8 @@ class Needs:
     def _read_writers(self) -> dict[Any, str]:
         """Return the files that domains may write to, from definitions and running domains.
 
-        :returns: dict: real path, real folder with a slash at its end, or inode -> name of a domain.
+        :returns: dict: real path, real folder with a slash at its end, or inode -> name of a
+            domain.
         """
         found: dict[Any, str] = {}
         for name, written in self._written:
@@ -398,7 +415,8 @@ class Needs:
         return found
 
     def why(self, path: str, sighting: Sighting) -> str | None:
-        """Return the reason in words why a file has a user, or may have one; None if the file certainly has no user.
+        """Return the reason in words why a file has a user, or may have one; None if the file
+        certainly has no user.
 
         :param sighting: the result of look() for the path.
         """
@@ -415,12 +433,13 @@ class Needs:
         return self._doubts[0] if self._doubts else None
 
     def why_volume(self, name: str) -> str | None:
-        """Return the reason in words why a volume outside the files of this host has a user, or may have one.
+        """Return the reason in words why a volume outside the files of this host has a user, or may
+        have one.
 
         Return None if the volume certainly has no user.
 
-        :param name: name of the volume. Each text with this name counts: hosts and pools may have different names for one
-            storage.
+        :param name: name of the volume. Each text with this name counts: hosts and pools may have
+            different names for one storage.
         """
         for text, reason in [*self._texts, *self._words]:
             if name in text:
@@ -435,7 +454,8 @@ def _folders_above(path: str) -> list[str]:
 def _references_in(folder: str) -> tuple[list[tuple[str, list[backing.Reference]]], list[tuple[str, OSError]]]:
     """Return the references of the images in a folder.
 
-    :returns: ([(path, references)] of images with references, [(path, error)] of images that cannot be read).
+    :returns: ([(path, references)] of images with references, [(path, error)] of images that cannot
+        be read).
     """
     named, unread = [], []
     with os.scandir(folder) as entries:

@@ -4,8 +4,9 @@
 
 """The proof that a file is an instance's own, and the only code that removes files.
 
-Private to the collection. This module removes a file only with two proofs: the file is the instance's own, and no other
-user needs the file. Without these proofs the file stays, and the result names the file.
+Private to the collection. This module removes a file only with two proofs: the file is the
+instance's own, and no other user needs the file. Without these proofs the file stays, and the
+result names the file.
 """
 
 from __future__ import annotations
@@ -37,15 +38,16 @@ CHANGED = "another file has its name by now"
 FOREIGN = "its name does not say that it is this instance's"
 THERE_BEFORE = f"it was there before it was attached, and {FOREIGN}"
 
-#: The prefix of the alias of a disk, if the file existed before the disk was attached. libvirt keeps such an alias with
-#: the domain. A guest that writes to the file does not prove that the file is the guest's.
+#: The prefix of the alias of a disk, if the file existed before the disk was attached. libvirt
+#: keeps such an alias with the domain. A guest that writes to the file does not prove that the file
+#: is the guest's.
 ATTACHED = "ua-drover-attached-"
 
 #: The reason to keep the file of a source; is_source() in _domain.definition explains sources.
 EXISTED = "it is a source of the definition: it was there before the instance"
 
-#: The greatest size in bytes of a copy that counts as a copy without data. If the record has only the intention to make the
-#: copy, then the copy may be removed only up to this size.
+#: The greatest size in bytes of a copy that counts as a copy without data. If the record has only
+#: the intention to make the copy, then the copy may be removed only up to this size.
 EMPTY = 2**20
 
 #: The seconds by which the clocks of two hosts may differ.
@@ -58,7 +60,8 @@ class Candidate:
 
     #: The path, as the domain of the instance names it.
     path: str
-    #: True for a writable disk: the use proves the owner. Only the name proves the owner of all other files.
+    #: True for a writable disk: the use proves the owner. Only the name proves the owner of all
+    #: other files.
     by_use: bool = False
     #: The reason to keep the file even without other users.
     refused: str | None = None
@@ -77,7 +80,8 @@ class Candidate:
 def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
     """Return the Candidates of a domain, each file once.
 
-    :param texts: the XML texts of the domain from texts_of() in _domain.texts; the definition is the first.
+    :param texts: the XML texts of the domain from texts_of() in _domain.texts; the definition is
+        the first.
     """
     found: dict[str, Candidate] = {}
     for number, text in enumerate(texts):
@@ -134,7 +138,8 @@ class Ownership:
     """The decision about the files of one instance of this host, and their removal.
 
     :param conn: libvirt of this host.
-    :param uuid, name: uuid and name of the instance; if one of them is None, no name of a file proves an owner.
+    :param uuid, name: uuid and name of the instance; if one of them is None, no name of a file
+        proves an owner.
     :param elsewhere: the files that other hosts need or may need, see elsewhere_of() in needs.
     :param folders: more folders with images that the files may back.
     :ivar removed: the removed paths.
@@ -162,8 +167,8 @@ class Ownership:
     def sort_out(self, locks: bool = True) -> list[str]:
         """Return the paths of the files to remove. Put the other existing files into ``kept``.
 
-        :param locks: True to keep a file that a process has locked. False for an instance that runs: the instance's own
-            QEMU has the lock then.
+        :param locks: True to keep a file that a process has locked. False for an instance that
+            runs: the instance's own QEMU has the lock then.
         """
         self._own, self.kept = [], []
         self._volumes, self._needs = [], None
@@ -226,7 +231,9 @@ class Ownership:
                 pass
 
     def _needed(self, near: Sequence[str]) -> Needs:
-        """Return the Needs of the other domains of this host and of the images in these folders. Read them once."""
+        """Return the Needs of the other domains of this host and of the images in these folders.
+        Read them once.
+        """
         if self._needs is None:
             self._needs = Needs(self._conn, self._uuid, self._elsewhere)
             self._needs.look_around([*self._folders, *near])
@@ -268,7 +275,9 @@ class Ownership:
 
 
 def _look(candidate: Candidate) -> tuple[Sighting | None, str | None]:
-    """Return ``(sighting, reason why the look failed)``. One of them is None; without a file both are None."""
+    """Return ``(sighting, reason why the look failed)``. One of them is None; without a file both
+    are None.
+    """
     if not os.path.isabs(candidate.path):
         # A volume of another pool, or a disk on the network: _candidate() has refused it already.
         return None, candidate.refused
@@ -282,7 +291,8 @@ def _look(candidate: Candidate) -> tuple[Sighting | None, str | None]:
 def is_named_for(path: str, uuid: str, name: str) -> bool:
     """Return True if the name of a file proves that the file is the instance's.
 
-    Such a name has the whole uuid, or it is the seed image of role place or libvirt's file of UEFI variables.
+    Such a name has the whole uuid, or it is the seed image of role place or libvirt's file of UEFI
+    variables.
     """
     folder, base = os.path.split(path)
     # Role place makes this name.
@@ -304,9 +314,11 @@ def why_locked(path: str) -> str | None:
 
 
 def _remove(path: str, inode: tuple[int, int] | None) -> str | None:
-    """Remove a file after the decision. Return the reason why the file stays; None if the file is gone.
+    """Remove a file after the decision. Return the reason why the file stays; None if the file is
+    gone.
 
-    :param inode: device and inode at the time of the decision. A different file with this name by now stays.
+    :param inode: device and inode at the time of the decision. A different file with this name by
+        now stays.
     """
     try:
         found = access.call(os.lstat, path)
@@ -327,7 +339,8 @@ def _remove(path: str, inode: tuple[int, int] | None) -> str | None:
 
 
 def made(part: str, path: str) -> Candidate:
-    """Return the Candidate of a file that this process has made as ``part`` and renames to ``path``.
+    """Return the Candidate of a file that this process has made as ``part`` and renames to
+    ``path``.
 
     This proves that the file is the instance's own.
 
@@ -350,7 +363,9 @@ def drop_temporary(path: str) -> None:
 
 
 def drop_probe(path: str) -> bool:
-    """Remove an empty folder that was a probe for shared storage. Return True if the folder is gone."""
+    """Remove an empty folder that was a probe for shared storage. Return True if the folder is
+    gone.
+    """
     _refuse_foreign(path)
     try:
         access.call(os.rmdir, path)
@@ -375,7 +390,8 @@ def drop_state(path: str) -> None:
 
 
 def why_copy_stays(entry: Mapping[str, Any], there: Mapping[str, Any], users: Sequence[str]) -> str | None:
-    """Return the reason to keep a file at the destination after a failed move; None if this move has made the file.
+    """Return the reason to keep a file at the destination after a failed move; None if this move
+    has made the file.
 
     :param entry: the file in the record of the move.
     :param there: the result of Folder.stat() for the file at the destination.
@@ -397,7 +413,8 @@ def why_copy_stays(entry: Mapping[str, Any], there: Mapping[str, Any], users: Se
 
 
 def _why_volume_stays(entry: Mapping[str, Any], there: Mapping[str, Any]) -> str | None:
-    """Return the reason to keep a volume that is a block device; None if this move has made the volume.
+    """Return the reason to keep a volume that is a block device; None if this move has made the
+    volume.
 
     The content of such a volume says nothing about its age.
     """
@@ -409,7 +426,8 @@ def _why_volume_stays(entry: Mapping[str, Any], there: Mapping[str, Any]) -> str
 
 
 def _remove_volume(conn: Any, place: tuple[str, str], key: str | None = None) -> str | None:
-    """Remove a volume after the decision. Return the reason why the volume stays; None if the volume is gone.
+    """Remove a volume after the decision. Return the reason why the volume stays; None if the
+    volume is gone.
 
     The storage itself refuses to remove a volume that any host has open, or that has clones.
 
@@ -440,9 +458,11 @@ def _remove_volume(conn: Any, place: tuple[str, str], key: str | None = None) ->
 
 
 def drop_image(conn: Any, pool: str, name: str) -> bool:
-    """Remove an incomplete image for clones that a build of this host has begun to fill. Return True if the image is gone.
+    """Remove an incomplete image for clones that a build of this host has begun to fill. Return
+    True if the image is gone.
 
-    The caller has the lock of the image. Ceph refuses if the image has a snapshot; each complete image has one.
+    The caller has the lock of the image. Ceph refuses if the image has a snapshot; each complete
+    image has one.
     """
     if not name.startswith(rbd.IMAGE):
         raise ValueError(f"{name} is no image of drover")
@@ -455,7 +475,8 @@ def delete_volume(volume: Any) -> None:
 
 
 def drop_snapshot(domain: Any, name: str, record_alone: bool = False) -> None:
-    """Remove a snapshot that the operator named: an internal one with its state in the images, or only libvirt's record.
+    """Remove a snapshot that the operator named: an internal one with its state in the images, or
+    only libvirt's record.
 
     :param record_alone: True to remove only libvirt's record; the files of the snapshot stay.
     """
@@ -464,7 +485,8 @@ def drop_snapshot(domain: Any, name: str, record_alone: bool = False) -> None:
 
 
 def drop_checkpoint(domain: Any, name: str, record_alone: bool = False) -> None:
-    """Remove a checkpoint that drover has made, with its bitmaps in the images, or only libvirt's record.
+    """Remove a checkpoint that drover has made, with its bitmaps in the images, or only libvirt's
+    record.
 
     :param record_alone: True to remove only libvirt's record; the bitmaps stay.
     :raises ValueError: the name is not the name of a checkpoint of drover.
@@ -476,21 +498,25 @@ def drop_checkpoint(domain: Any, name: str, record_alone: bool = False) -> None:
 
 
 def undefine(domain: Any, with_state: bool = False) -> None:
-    """Remove a definition and the memory that libvirt has saved. The files of the domain stay, also the UEFI variables.
+    """Remove a definition and the memory that libvirt has saved. The files of the domain stay, also
+    the UEFI variables.
 
-    :param with_state: True to let libvirt remove the state of an emulated TPM. libvirt stores this state by uuid.
+    :param with_state: True to let libvirt remove the state of an emulated TPM. libvirt stores this
+        state by uuid.
     """
     simple = libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
     flags = simple | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM
     if not with_state:
         flags |= getattr(libvirt, "VIR_DOMAIN_UNDEFINE_KEEP_TPM", 0)
-    # A libvirt without a flag does not store the data of the flag, or refuses by itself to lose the data.
+    # A libvirt without a flag does not store the data of the flag, or refuses by itself to lose the
+    # data.
     for attempt in (flags, simple | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM, simple):
         try:
             domain.undefineFlags(attempt)
             return
         except libvirt.libvirtError as exc:
-            # The code is None if Python has freed an object of libvirt in between: this clears the error.
+            # The code is None if Python has freed an object of libvirt in between: this clears the
+            # error.
             if binding.code_of(exc) not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT, None):
                 raise
     domain.undefine()

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The content of a storage pool: the files and volumes that domains of this host need, and the other ones.
+"""The content of a storage pool: the files and volumes that domains of this host need, and the
+other ones.
 
 Private to the collection.
 """
@@ -27,7 +28,8 @@ LIMIT = 120
 
 
 def read(conn: Any, name: str) -> dict[str, Any]:
-    """Return a dict: needed and others, lists of dicts path and reason; doubts, sentences about unknown needs.
+    """Return a dict: needed and others, lists of dicts path and reason; doubts, sentences about
+    unknown needs.
 
     :raises LibvirtProblem: the pool does not exist, or its content cannot be read.
     """

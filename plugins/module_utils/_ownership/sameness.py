@@ -4,9 +4,10 @@
 
 """The comparison of folders, files, volumes, image contents and devices with one name on two hosts.
 
-Private to the collection. Names prove nothing. A folder is the same if the destination sees a new entry of the source in
-the folder. A volume is the same if libvirt of the destination has it at the same path. An image is the same if its content
-is the same. A device is the same if both hosts report the same worldwide name.
+Private to the collection. Names prove nothing. A folder is the same if the destination sees a new
+entry of the source in the folder. A volume is the same if libvirt of the destination has it at the
+same path. An image is the same if its content is the same. A device is the same if both hosts
+report the same worldwide name.
 """
 
 from __future__ import annotations
@@ -148,10 +149,12 @@ class Sameness:
     # -- volumes and devices -----------------------------------------------------------------
 
     def volume(self, pool: str, name: str, path: str, shared: bool) -> str | None:
-        """Return the reason why a volume of a storage pool is another file at the destination; None for the same file.
+        """Return the reason why a volume of a storage pool is another file at the destination; None
+        for the same file.
 
         :param path: the file of the volume on this host.
-        :param shared: True if the destination already has the volume; False if the move will copy it to that path.
+        :param shared: True if the destination already has the volume; False if the move will copy
+            it to that path.
         """
         try:
             there = self._refreshed(pool)
@@ -175,7 +178,9 @@ class Sameness:
         return None
 
     def network_pool(self, pool: str) -> str | None:
-        """Return the reason why a storage pool on the network is not proven the same at the destination; None if it is."""
+        """Return the reason why a storage pool on the network is not proven the same at the
+        destination; None if it is.
+        """
         try:
             here = pool_id(parse(self.source.storagePoolLookupByName(pool).XMLDesc(0)))
             there = pool_id(parse(self._refreshed(pool).XMLDesc(0)))
@@ -191,7 +196,9 @@ class Sameness:
         return None
 
     def _refreshed(self, pool: str) -> Any:
-        """Return a pool of the destination after a refresh, because other hosts may have made volumes in it."""
+        """Return a pool of the destination after a refresh, because other hosts may have made
+        volumes in it.
+        """
         try:
             found = self.destination.storagePoolLookupByName(pool)
         except libvirt.libvirtError as exc:

@@ -4,8 +4,8 @@
 
 """The backing files of an image from its own header. A domain's XML may leave out some of them.
 
-Private to the collection. Sources: QEMU's docs/interop/qcow2.txt and qed_spec.txt, VMware's "Virtual Disk
-Format 1.1", and QEMU's path_has_protocol() for the names of backing files.
+Private to the collection. Sources: QEMU's docs/interop/qcow2.txt and qed_spec.txt, VMware's
+"Virtual Disk Format 1.1", and QEMU's path_has_protocol() for the names of backing files.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def chain(
     :param image_format: the format in which the domain uses the image; a ``raw`` image has no
         backing file, even if its first bytes look like a header.
     :param known: the references of headers already read, filled by learn().
-    :param ask: a function (path) -> list of Reference or None, for an image that this process must not read.
+    :param ask: a function (path) -> list of Reference or None, for an image that this process must
+        not read.
     """
     known = {} if known is None else known
     found = Chain()
@@ -110,7 +111,8 @@ def chain(
 def learn(images: Iterable[str], known: dict[str, Any], deep: bool = True) -> None:
     """Read the headers of images, and of all their backing files, with few calls.
 
-    :param known: a dict that gets, for each image, a list of Reference, or the exception of the failed read.
+    :param known: a dict that gets, for each image, a list of Reference, or the exception of the
+        failed read.
     :param deep: False to leave out the backing files.
     """
     images = list(dict.fromkeys(image for image in images if image not in known))
@@ -215,7 +217,8 @@ def _qcow2_names(handle: BinaryIO, head: bytes) -> list[str]:
         if kind == _DATA_FILE:
             return names + _name_at(handle, position + 8, size)
         position += 8 + (size + 7) // 8 * 8
-    # The header has no name of the data file. QEMU then opens the image only with a data file from its arguments.
+    # The header has no name of the data file. QEMU then opens the image only with a data file from
+    # its arguments.
     raise _damaged()
 
 
@@ -296,7 +299,9 @@ def _of_json(name: str, path: str) -> Reference:
 
 
 def _collect(found: Mapping[str, Any], path: str, named: Reference) -> bool:
-    """Collect the names in QEMU's description of a block device. Return True if all of the description is understood."""
+    """Collect the names in QEMU's description of a block device. Return True if all of the
+    description is understood.
+    """
     understood = True
     for key, value in found.items():
         word = key.rpartition(".")[2]

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Volumes of storage pools that are block devices of this host: LVM and ZFS, with names that the caller can choose.
+"""Volumes of storage pools that are block devices of this host: LVM and ZFS, with names that the
+caller can choose.
 
 Private to the collection. The content of such a volume proves nothing: a new volume has old data of
 removed volumes.
@@ -32,7 +33,8 @@ FILLING = 3600
 
 
 def path_in(root: Any, name: str) -> str | None:
-    """Return the path of the device of a volume, existing or not; None if the pool has no such devices.
+    """Return the path of the device of a volume, existing or not; None if the pool has no such
+    devices.
 
     :param root: the XML of the pool.
     """
@@ -41,7 +43,8 @@ def path_in(root: Any, name: str) -> str | None:
 
 
 def at(conn: Any, path: str) -> tuple[str, str] | None:
-    """Return (pool, volume) of a device by libvirt's path; None if the device is in no pool with a type in POOLS.
+    """Return (pool, volume) of a device by libvirt's path; None if the device is in no pool with a
+    type in POOLS.
 
     :raises libvirt.libvirtError: the pools cannot be read.
     """
@@ -83,7 +86,8 @@ def is_device(conn: Any, pool: str) -> bool:
 
 
 def key_of(conn: Any, pool: str, name: str) -> str | None:
-    """Return the identity of a volume: the uuid from LVM, which a later volume of this name does not have.
+    """Return the identity of a volume: the uuid from LVM, which a later volume of this name does
+    not have.
 
     Return None if the volume cannot be found.
 
@@ -134,7 +138,8 @@ def _holder(path: str) -> str | None:
 
 
 def fill(path: str, file: str, file_format: str) -> None:
-    """Copy the content of an image file into a device of at least the same size. Write the zeros too.
+    """Copy the content of an image file into a device of at least the same size. Write the zeros
+    too.
 
     :raises LibvirtProblem: the copy fails.
     """
@@ -150,7 +155,8 @@ def fill(path: str, file: str, file_format: str) -> None:
 class Volumes:
     """The volumes of a pool of the hypervisor behind ``conn``, with access only through libvirt.
 
-    The class has those methods of Folder (_ownership.folder) that a move needs. Every method raises LibvirtProblem.
+    The class has those methods of Folder (_ownership.folder) that a move needs. Every method raises
+    LibvirtProblem.
 
     :param where: the host, for messages.
     """

@@ -4,9 +4,10 @@
 
 """The blocklist of a Ceph cluster: shut clients out, verify this, and let clients in again.
 
-Private to the collection. Sources: Ceph's "ceph -- ceph administration tool" (osd blocklist), "Health checks", "rbd status". Each OSD
-refuses a client on the blocklist as soon as the OSD has the new map. A new client that opens an image afterwards brings this
-map to each OSD of the image. So the blocked client cannot write to an object after the new client has read the object.
+Private to the collection. Sources: Ceph's "ceph -- ceph administration tool" (osd blocklist),
+"Health checks", "rbd status". Each OSD refuses a client on the blocklist as soon as the OSD has the
+new map. A new client that opens an image afterwards brings this map to each OSD of the image. So
+the blocked client cannot write to an object after the new client has read the object.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class CephProblem(Exception):
 class Cluster:
     """A Ceph cluster, with access through the commands ``ceph`` and ``rbd`` of this machine.
 
-    :param arguments: arguments of both commands, such as ``["--conf", "/etc/ceph/ceph.conf", "--name", "client.fence"]``.
+    :param arguments: arguments of both commands, such as ``["--conf", "/etc/ceph/ceph.conf",
+        "--name", "client.fence"]``.
     """
 
     def __init__(self, arguments: Sequence[str]) -> None:
@@ -180,7 +182,9 @@ def _address(text: str) -> str:
 
 
 def _resolved(server: str) -> set[str]:
-    """Return the IP addresses of a server with or without a port; an empty set for an unknown server."""
+    """Return the IP addresses of a server with or without a port; an empty set for an unknown
+    server.
+    """
     name = re.sub(r"(?<=[^:]):\d+$" if server.count(":") == 1 or "]" in server else r"$^", "", server).strip("[]")
     try:
         return {str(ipaddress.ip_address(each[4][0])) for each in socket.getaddrinfo(name, None)}

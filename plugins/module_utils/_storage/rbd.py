@@ -2,9 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Access to images of Ceph with QEMU's programs, with the monitors and the secret of a storage pool of libvirt.
+"""Access to images of Ceph with QEMU's programs, with the monitors and the secret of a storage pool
+of libvirt.
 
-Private to the collection. The key goes through a pipe, so that no other process of the host sees it.
+Private to the collection. The key goes through a pipe, so that no other process of the host sees
+it.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ def is_empty(conn: Any, pool: Any, image: str) -> bool:
 def fill(conn: Any, pool: Any, image: str, file: str, file_format: str, held: Sequence[int] = ()) -> None:
     """Copy the content of an image file into an image of at least the same size.
 
-    :param held: descriptors that qemu-img keeps open until it ends, even if this process ends earlier.
+    :param held: descriptors that qemu-img keeps open until it ends, even if this process ends
+        earlier.
     :raises LibvirtProblem: the copy fails.
     """
     # Use no cache: a cache of the client would hide an error of the last writes.
@@ -132,7 +135,8 @@ def _escaped(value: str) -> str:
 
 
 def secret_key(conn: Any, auth: Any) -> bytes | None:
-    """Return the key of a client of Ceph in base64, from libvirt's secret; None if the element names no secret.
+    """Return the key of a client of Ceph in base64, from libvirt's secret; None if the element
+    names no secret.
 
     :param auth: the <auth> element of a storage pool.
     :raises LibvirtProblem: the secret cannot be read.

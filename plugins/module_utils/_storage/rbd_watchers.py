@@ -4,9 +4,9 @@
 
 """The check for clients on any host that have an image of Ceph open for writing.
 
-Private to the collection. Source: Ceph's "rbd status". A client that opens an image for writing watches the image. Ceph
-drops the watch of a dead client after 30 seconds. An exclusive lock proves nothing: a new writer gets the lock from a living
-client.
+Private to the collection. Source: Ceph's "rbd status". A client that opens an image for writing
+watches the image. Ceph drops the watch of a dead client after 30 seconds. An exclusive lock proves
+nothing: a new writer gets the lock from a living client.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from .._libvirt.xml import child_text, parse
 from .rbd import secret_key
 from .shared_storage import bracketed, pool_id
 
-#: The time limit in seconds of the command for all images together. The caller has a limit for all facts of the host.
+#: The time limit in seconds of the command for all images together. The caller has a limit for all
+#: facts of the host.
 PATIENCE = 20
 
 
 def watched(conn: Any, images: Sequence[str]) -> list[str]:
     """Return the images that a client certainly has open for writing; the others may be open too.
 
-    The key comes from a storage pool of this host. Without such a pool, or without the command ``rbd``, the result
-    is empty.
+    The key comes from a storage pool of this host. Without such a pool, or without the command
+    ``rbd``, the result is empty.
 
     :param images: texts from shared_storage.disk_id(), ``rbd:SERVERS:/POOL/IMAGE``.
     """
@@ -68,7 +69,8 @@ def _is_watched(conn: Any, pool: Any, image: str, seconds: float) -> bool:
     command = ["rbd", "--conf", "/dev/null", "--mon-host", ",".join(servers)]
     try:
         if auth is not None:
-            # Ceph reads as many bytes as the size of the file says. The size of a pipe is 0, so use a file in memory.
+            # Ceph reads as many bytes as the size of the file says. The size of a pipe is 0, so use
+            # a file in memory.
             key = os.memfd_create("key")
             os.write(key, secret_key(conn, auth) or b"")
             command += ["--id", auth.get("username") or "", "--keyfile", f"/dev/fd/{key}"]

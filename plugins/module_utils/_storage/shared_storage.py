@@ -25,8 +25,8 @@ from .._libvirt.xml import child_text
 
 BY_UUID = "/dev/disk/by-uuid"
 
-# Network file systems by the kernel's name. BeeGFS is missing: each of its mounts has the source beegfs_nodev, in every
-# cluster. virtiofs is missing too: it may be a folder of one machine.
+# Network file systems by the kernel's name. BeeGFS is missing: each of its mounts has the source
+# beegfs_nodev, in every cluster. virtiofs is missing too: it may be a folder of one machine.
 _NETWORK = {
     "nfs": "nfs",
     "nfs4": "nfs",
@@ -37,7 +37,8 @@ _NETWORK = {
     "smb3": "cifs",
     "lustre": "lustre",
 }
-# File systems of a cluster on one block device. The name of the device may differ between hosts and proves nothing.
+# File systems of a cluster on one block device. The name of the device may differ between hosts and
+# proves nothing.
 _CLUSTER = ("gfs2", "ocfs2")
 # Network and cluster file systems with mounts that cannot be told apart.
 _OTHER_NETWORK = ("9p", "afs", "beegfs", "coda", "gpfs", "orangefs", "pvfs2", "virtiofs", "wekafs")
@@ -61,7 +62,8 @@ def pool_id(root: Element) -> str | None:
 
 
 def volume_id(pool: Element, volume: str) -> str | None:
-    """Return the text of a volume of a network pool, equal to the text of disk_id() for the same storage.
+    """Return the text of a volume of a network pool, equal to the text of disk_id() for the same
+    storage.
 
     Return None if the XML of the pool is incomplete.
 
@@ -119,7 +121,9 @@ def _iscsi(source: Element) -> str | None:
 
 
 def _hosts(source: Element, kind: str | None) -> str | None:
-    """Return the servers of a <source>, sorted; None without servers, for example with monitors from /etc/ceph."""
+    """Return the servers of a <source>, sorted; None without servers, for example with monitors
+    from /etc/ceph.
+    """
     found = []
     for host in source.findall("host"):
         name, port = host.get("name"), host.get("port") if kind else None
@@ -134,9 +138,11 @@ def _attribute(source: Element, child: str, name: str) -> str | None:
 
 
 def bracketed(name: str) -> str:
-    """Return the name of a server in the form for a following port: an IPv6 address in brackets and in its shortest form.
+    """Return the name of a server in the form for a following port: an IPv6 address in brackets and
+    in its shortest form.
 
-    Disks of libvirt have an IPv6 address without brackets. Storage pools of Ceph and mounts have it with brackets.
+    Disks of libvirt have an IPv6 address without brackets. Storage pools of Ceph and mounts have it
+    with brackets.
     """
     found = re.fullmatch(r"\[([^\[\]]+)\](:[0-9]+)?", name)
     try:
@@ -147,7 +153,8 @@ def bracketed(name: str) -> str:
 
 
 def _server(text: str, kind: str | None = None) -> str:
-    """Return the name of a server in small letters, without a final dot and without the default port.
+    """Return the name of a server in small letters, without a final dot and without the default
+    port.
 
     Put an IPv6 address into brackets.
     """
@@ -181,7 +188,9 @@ def path_id(path: str, mounts: Sequence[Mount]) -> str | None:
 
 
 def real_path_id(path: str, mounts: Sequence[Mount]) -> str | None:
-    """Return the text of a path without symbolic links on a network or cluster file system; None for other paths."""
+    """Return the text of a path without symbolic links on a network or cluster file system; None
+    for other paths.
+    """
     best = mount_of(path, mounts)
     if best is None:
         return None
@@ -192,7 +201,8 @@ def real_path_id(path: str, mounts: Sequence[Mount]) -> str | None:
         return _joined(kind, uuid, f"{root}/{below}") if uuid else None
     family = _NETWORK.get(kind)
     server, folder = _split(family, source)
-    # For NFS the kernel writes the mounted folder into the source, for other file systems into the root.
+    # For NFS the kernel writes the mounted folder into the source, for other file systems into the
+    # root.
     return _joined(family, server, f"{folder}/{below}" if family == "nfs" else f"{folder}/{root}/{below}")
 
 
@@ -211,7 +221,8 @@ def network_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
 
 
 def is_on_network(kind: str) -> bool:
-    """Return True if other hosts may see a file system too, even if its mounts cannot be told apart.
+    """Return True if other hosts may see a file system too, even if its mounts cannot be told
+    apart.
 
     :param kind: the kernel's name of the file system.
     """
@@ -219,7 +230,9 @@ def is_on_network(kind: str) -> bool:
 
 
 def _split(kind: str | None, source: str) -> tuple[str | None, str | None]:
-    """Return server and folder of the source of a mount; (None, None) if the source does not name them."""
+    """Return server and folder of the source of a mount; (None, None) if the source does not name
+    them.
+    """
     if kind == "cifs":
         match = re.match(r"^[/\\]{2}([^/\\]+)[/\\](.*)$", source)
         return (_server(match.group(1)), match.group(2).replace("\\", "/")) if match else (None, None)
@@ -241,7 +254,9 @@ def _split(kind: str | None, source: str) -> tuple[str | None, str | None]:
 
 
 def _file_system_uuid(device: str) -> str | None:
-    """Return the uuid in the superblock, the same on all hosts that mount the device; None if udev does not have it."""
+    """Return the uuid in the superblock, the same on all hosts that mount the device; None if udev
+    does not have it.
+    """
     wanted = os.path.realpath(device)
     try:
         names = sorted(os.listdir(BY_UUID))

@@ -40,7 +40,9 @@ def is_here(server: str) -> bool:
 
 
 def server_here(disk: Element) -> str | None:
-    """Return the server of a ``<disk>`` element, or of a layer behind it, if the server is this host itself; else None."""
+    """Return the server of a ``<disk>`` element, or of a layer behind it, if the server is this
+    host itself; else None.
+    """
     for source in disk.iter("source"):
         if source.get("protocol") is None:
             continue
@@ -55,7 +57,9 @@ def server_here(disk: Element) -> str | None:
 
 
 def secrets_of(text: str) -> list[tuple[str | None, str | None, str | None]]:
-    """Return the secrets of the disks and the TPM of a domain: a sorted list of (uuid or None, kind, usage or None)."""
+    """Return the secrets of the disks and the TPM of a domain: a sorted list of (uuid or None,
+    kind, usage or None).
+    """
     found = set()
     for element in parse(text).iter():
         if element.tag == "secret" and (element.get("uuid") or element.get("usage")):
@@ -66,7 +70,8 @@ def secrets_of(text: str) -> list[tuple[str | None, str | None, str | None]]:
 
 
 def user_of(conn: Any, origin: str, but: str | None) -> str | None:
-    """Return the name of another domain of this host with a given disk on the network; None without such a domain.
+    """Return the name of another domain of this host with a given disk on the network; None without
+    such a domain.
 
     :param origin: the text of the disk from shared_storage.disk_id().
     :param but: the uuid of the domain to leave out.
@@ -82,8 +87,8 @@ def user_of(conn: Any, origin: str, but: str | None) -> str | None:
 
 
 def origin_of(conn: Any, disk: Element) -> str | None:
-    """Return the text of a ``<disk>`` element that QEMU accesses over the network, also of a disk that
-    names its pool; None for other disks.
+    """Return the text of a ``<disk>`` element that QEMU accesses over the network, also of a disk
+    that names its pool; None for other disks.
 
     :raises libvirt.libvirtError: the pool cannot be read.
     """
@@ -133,11 +138,14 @@ def missing_secrets(conn: Any, text: str, where: str) -> list[str]:
 
 
 def has_value(secret: Any) -> bool | None:
-    """Return True if a secret has a value; None if libvirt does not say, for example for a private secret."""
+    """Return True if a secret has a value; None if libvirt does not say, for example for a private
+    secret.
+    """
     try:
         secret.value(0)
     except libvirt.libvirtError as exc:
-        # NO_SECRET means "does not have a value". libvirt refuses private secrets and read-only connections with other codes.
+        # NO_SECRET means "does not have a value". libvirt refuses private secrets and read-only
+        # connections with other codes.
         return False if binding.code_of(exc) == libvirt.VIR_ERR_NO_SECRET else None
     return True
 

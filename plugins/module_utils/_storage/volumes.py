@@ -2,9 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Disks of instances in storage pools without files: volumes that libvirt's storage API makes and that domains name.
+"""Disks of instances in storage pools without files: volumes that libvirt's storage API makes and
+that domains name.
 
-Private to the collection. The name of each volume begins with the whole uuid of its instance. This proves the owner.
+Private to the collection. The name of each volume begins with the whole uuid of its instance. This
+proves the owner.
 """
 
 from __future__ import annotations
@@ -39,9 +41,10 @@ def check(
 ) -> bool:
     """Return True if the volume is missing and has to be made, False if the right one exists.
 
-    :param is_unfinished: a function (key) that returns True if a killed build left a volume that is a block device.
-    :param is_clone: True if a killed build has begun to make the volume as a clone of an image. Then the volume may be
-        smaller, and it has the data of the image.
+    :param is_unfinished: a function (key) that returns True if a killed build left a volume that is
+        a block device.
+    :param is_clone: True if a killed build has begun to make the volume as a clone of an image.
+        Then the volume may be smaller, and it has the data of the image.
 
     :raises LibvirtProblem: the volume cannot be made, or another volume has its name.
     """
@@ -122,9 +125,11 @@ def find_pool(conn: Any, name: str) -> Any:
 
 
 def with_sources(conn: Any, text: str) -> str:
-    """Return domain XML with RBD volumes as disks on the network, and with volumes that are block devices as disks by path.
+    """Return domain XML with RBD volumes as disks on the network, and with volumes that are block
+    devices as disks by path.
 
-    libvirt starts no domain that names a volume of an RBD pool. A disk on the network has the servers of the pool.
+    libvirt starts no domain that names a volume of an RBD pool. A disk on the network has the
+    servers of the pool.
 
     :raises LibvirtProblem: an RBD pool names no monitors.
     """
@@ -168,7 +173,8 @@ def with_sources(conn: Any, text: str) -> str:
 
 
 def of_disk(conn: Any, element: Any) -> tuple[str, str] | None:
-    """Return (pool, volume) of a ``<disk>`` in a pool of this host with a type in POOLS; None for other disks.
+    """Return (pool, volume) of a ``<disk>`` in a pool of this host with a type in POOLS; None for
+    other disks.
 
     :raises libvirt.libvirtError: the pools cannot be read.
     """
