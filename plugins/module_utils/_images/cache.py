@@ -37,11 +37,11 @@ from . import rbd_images
 from .images import GIB, ImageProblem, put_in_place
 from .notes import CACHE, NAME, NOTE, read_note, stamp, write_note
 
-#: The name of a file that is being brought.
+#: The name of an incomplete file.
 PART = ownership.TEMPORARY + "image-{digits}.part"
 _PART = re.compile(re.escape(ownership.TEMPORARY) + r"image-([0-9a-f]{64}|[0-9a-f]{128})\.part")
 
-#: A file that was copied from the controller, in the folder of instances.
+#: The name of a file from the controller, in the folder of instances.
 _UPLOAD = re.compile(re.escape(ownership.TEMPORARY) + r"upload-[0-9a-f-]{36}")
 
 #: Seconds without a new instance of a file after which the file may be removed: Nova's
@@ -49,7 +49,7 @@ _UPLOAD = re.compile(re.escape(ownership.TEMPORARY) + r"upload-[0-9a-f-]{36}")
 UNUSED = 86400
 
 CHUNK = 1 << 20
-#: Seconds for an answer of a server.
+#: The time limit in seconds for an answer of a server.
 ANSWER = 30
 
 
@@ -64,11 +64,11 @@ class Unfinished(Exception):
 
 
 class Unread(ImageProblem):
-    """This host cannot read the source."""
+    """The error for a source that this host cannot read."""
 
 
 class Absent(Unread):
-    """The path of the source does not exist on this host."""
+    """The error for a source with a path that does not exist on this host."""
 
 
 def read_checksum(text: str, name: str) -> tuple[str, str]:
@@ -125,19 +125,20 @@ class CachedImage:
         )
 
     def mark_used(self) -> None:
-        """Note that an instance is made of the image now, so that it is not removed as unused."""
+        """Record the use of the image for a new instance, so that no cleaning removes it as unused."""
         with contextlib.suppress(FileNotFoundError):
             os.utime(self._note)
         if _is_same(self._part, os.lstat(self.path)):
-            # A run was killed between the two names.
+            # A run was killed while the file had both names.
             ownership.drop_temporary(self._part)
 
     def bring(self, url: str | None, path: str | None, seconds: float, peer: str | None = None) -> bool:
-        """Bring the image into the cache; a call that follows goes on where this one ends.
+        """Bring the image into the cache. The next call continues the work of this call.
 
-        :param url, path: the source, one of them; the path is on this host, or on ``peer``.
+        :param url, path: the source, exactly one of them; the path is on this host, or on ``peer``.
         :param peer: the libvirt URI of another hypervisor.
-        :param seconds: the time of this call. A source that cannot be read in parts is read to its end.
+        :param seconds: the time of this call. A source that cannot be read in parts is read to its
+            end.
         :returns: False if another call has brought it in the same time.
         :raises Unfinished: the time is over.
         :raises ImageProblem: it cannot be brought, or is not what its checksum says.
@@ -186,9 +187,9 @@ class CachedImage:
                     return
 
     def _fill(self, part: BinaryIO, url: str | None, path: str | None, peer: str | None, deadline: float) -> None:
-        """Write the source to the file, and verify it.
+        """Write the source to the file, and verify the checksum.
 
-        :raises OtherContent: its checksum is another one; the file is removed then.
+        :raises OtherContent: the checksum is wrong; the file is removed.
         """
         source = f"{path} of {uri_host(peer)}" if peer else url or path
         total = self._copy_of_peer(part, peer, path or "", deadline) if peer else self._copy(part, url, path, deadline)
@@ -208,7 +209,9 @@ class CachedImage:
         )
 
     def _copy(self, part: BinaryIO, url: str | None, path: str | None, deadline: float) -> int | None:
-        """Write a source of this host to the file; return the size of the whole, None if that is not known."""
+        """Write a source of this host to the file. Return the size of the whole image; None if it
+        is unknown.
+        """
         begun = part.seek(0, os.SEEK_END)
         with self._opened_url(url, begun) if url else self._opened_path(path or "") as (source, start, total, parts):
             self._begin(part, start, total)
@@ -222,7 +225,9 @@ class CachedImage:
                 self._take(part, piece, total, deadline if parts else None)
 
     def _copy_of_peer(self, part: BinaryIO, peer: str, path: str, deadline: float) -> int | None:
-        """Do the same with a file of another hypervisor, which its libvirt reads."""
+        """Write a file of another hypervisor to the file, through the libvirt of that hypervisor.
+        Return the size of the image; None if it is unknown.
+        """
         total: int | None = None
 
         def begin(size: int | None) -> int:
@@ -254,7 +259,9 @@ class CachedImage:
         return total
 
     def _begin(self, part: BinaryIO, start: int, total: int | None) -> None:
-        """Go on at a byte of the file, if there is room for the rest."""
+        """Continue at a byte of the file.
+
+        :raises ImageProblem: the file system has too little room for the rest."""
         if start != part.seek(0, os.SEEK_END):
             part.truncate(start)
         part.seek(start)
@@ -280,8 +287,8 @@ class CachedImage:
 
     @contextlib.contextmanager
     def _opened_path(self, path: str) -> Iterator[tuple[BinaryIO, int, int | None, bool]]:
-        """Open a file of this host, and read on after the present part: (file, its first byte to
-        read, size of the whole, True if it can stop).
+        """Open a file of this host, and yield (file, first byte to read after the present part,
+        size of the whole, True if the read can be continued later).
         """
         try:
             source = open(path, "rb")  # noqa: SIM115  # pylint: disable=consider-using-with
@@ -297,7 +304,7 @@ class CachedImage:
 
     @contextlib.contextmanager
     def _opened_url(self, url: str, begun: int) -> Iterator[tuple[Any, int, int | None, bool]]:
-        """Do the same with a URL."""
+        """Open a URL, and yield the same values as _opened_path()."""
         if not url.startswith(("http://", "https://")):
             raise ImageProblem(f"The source {url} of the image {self._name} is no URL of http or https: give one, or an absolute path.")
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={begun}-"} if begun else {})}
@@ -333,7 +340,7 @@ class CachedImage:
         return found.hexdigest()
 
     def _finish(self, part: BinaryIO) -> None:
-        """Give the file its name, with the note first: a file without a note does not belong to
+        """Write the note, then give the file its name. A file without a note does not belong to
         this collection.
         """
         names = backing.references_of(self._part)
@@ -406,7 +413,7 @@ class Cleaning:
         return going + self._parts
 
     def remove(self) -> list[str]:
-        """Remove what sort_out() has found; return the paths."""
+        """Remove the files that sort_out() has found. Return the paths."""
         if self._own is None:
             return []
         self._own.kept = []
@@ -442,7 +449,7 @@ def _why_not(path: str) -> tuple[str | None, tuple[int, int] | None]:
 
 
 def _is_abandoned(path: str) -> bool:
-    """Return True if an unfinished file was left long ago by a run that was killed."""
+    """Return True if a killed run left an incomplete file long ago."""
     try:
         with open(path, "rb") as part:
             fcntl.flock(part, fcntl.LOCK_EX | fcntl.LOCK_NB)

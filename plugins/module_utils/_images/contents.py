@@ -2,12 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The parts of an image that a copy of it lacks, read from the image before the copy.
+"""The parts of an image that a copy leaves out. They are read from the image before the copy.
 
-Private to the collection. All ways that copy a disk ask here. A copy by QEMU, while the guest runs or by ``qemu-img convert``, has what the guest
-sees, and not what else is in the image; a merge into the image below is such a copy. A copy of the
-whole file has all that is in the file. Extended attributes do not count: libvirt labels each copy
-again. Source: https://www.qemu.org/docs/master/interop/qcow2.html.
+Private to the collection. All ways that copy a disk ask here. A copy by QEMU, while the guest runs
+or by ``qemu-img convert``, has what the guest sees, and not what else is in the image; a merge into
+the image below is such a copy. A copy of the whole file has all that is in the file. Extended
+attributes do not count: libvirt labels each copy again. Source:
+https://www.qemu.org/docs/master/interop/qcow2.html.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ from .._files import qemu_img
 from .._libvirt.binding import LibvirtProblem
 from .._ownership import ownership
 
-#: The ways of a copy: by libvirt while the guest runs, which takes bitmaps along; by qemu-img convert or commit; byte by byte.
+#: The ways of a copy: by libvirt while the guest runs (includes bitmaps); by qemu-img convert or
+#: commit; byte by byte.
 RUNNING, CONVERTED, WHOLE = "running", "converted", "whole"
 
-#: Seconds that a look at an image may take.
+#: The time limit in seconds for a look at an image.
 LIMIT = 60
 
 
 def read(path: str, image_format: str | None) -> dict[str, Any]:
-    """Return what ``qemu-img info`` says of an image, also while a running domain uses it.
+    """Return the output of ``qemu-img info`` for an image. A running domain may use the image.
 
-    :raises LibvirtProblem: it cannot be read.
+    :raises LibvirtProblem: the image cannot be read.
     """
     known = ["-f", image_format] if image_format else []
     try:
@@ -47,7 +49,8 @@ def read(path: str, image_format: str | None) -> dict[str, Any]:
 
 
 def left_out(info: Mapping[str, Any], way: str, encrypted: bool = False) -> list[str]:
-    """Return what a copy would leave out, each a clause about the image, with what a person can do.
+    """Return the parts that a copy would leave out. Each is a clause about the image, with advice
+    for the operator.
 
     :param info: the result of read().
     :param encrypted: True if the domain has a secret for the disk, even if the image does not show
@@ -67,7 +70,8 @@ def left_out(info: Mapping[str, Any], way: str, encrypted: bool = False) -> list
     if names:
         found.append(f"has snapshots inside ({', '.join(names[:3])}), which are not copied: delete them with qemu-img snapshot -d")
     bitmaps = [str(each.get("name")) for each in data.get("bitmaps") or ()]
-    # Bitmaps of drover's own copies: after a cold move the next copy has the whole disk.
+    # Bitmaps of drover's own backups do not count: after a cold move the next backup has the whole
+    # disk.
     foreign = [each for each in bitmaps if not each.startswith(ownership.CHECKPOINT)]
     if foreign and way == CONVERTED:
         found.append(f"has bitmaps inside ({', '.join(foreign[:3])}), which are not copied: remove them with qemu-img bitmap --remove")

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Disk images and seeds as files: they are made whole or not at all, and never replace an existing
-file.
+"""Disk images and seeds as files. They get their names only when they are complete, and never
+replace an existing file.
 
 Private to the collection.
 """
@@ -27,24 +27,26 @@ from .._ownership import ownership
 
 GIB = 2**30
 
-#: Seconds that qemu-img may take; the time of these commands does not grow with the disk.
+#: The time limit in seconds for qemu-img commands with a time that does not grow with the disk.
 QEMU_IMG_TIMEOUT = 120
 
-#: Seconds between two checks of the reasons to give up a long-running program.
+#: The seconds between two checks for a reason to stop a long-running program.
 HEED = 0.2
 
-#: An image without data takes less than this (bytes), however large a disk it is.
+#: The greatest size in bytes of an image without data, for disks of any size.
 FRESH = 4 * 2**20
 
 
 class ImageProblem(Problem):
-    """A disk or seed cannot be made or accepted; the text says why and what to do."""
+    """The error for a disk or seed that cannot be made or accepted. The text has the reason and
+    advice.
+    """
 
 
 def check_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> bool:
-    """Return True if the disk is missing and has to be made, False if the right one exists.
+    """Return True if the disk is missing and must be made; False if the right disk exists.
 
-    Raises :class:`ImageProblem` when it cannot be made or another file is in its place.
+    :raises ImageProblem: the disk cannot be made, or another file has its path.
     """
     path = disk["path"]
     _check_folder(path)
@@ -107,8 +109,8 @@ def check_source(module: AnsibleModule, path: str, image_format: str | None, siz
 
 
 def _refuse_encrypted(path: str, found: Mapping[str, Any]) -> None:
-    """Refuse an encrypted image: its content cannot be read without its key, and no new disk has
-    that key.
+    """Refuse an encrypted image, because its content cannot be read without its key, and a new disk
+    has no such key.
     """
     if found.get("encrypted"):
         raise ImageProblem(
@@ -118,7 +120,7 @@ def _refuse_encrypted(path: str, found: Mapping[str, Any]) -> None:
 
 
 def holds_data(module: AnsibleModule, path: str, found: Mapping[str, Any]) -> bool:
-    """Return True if data were written to an image: an image that was made and never used is empty.
+    """Return True if data were written to an image. A new and unused image has no data.
 
     :param found: the answer of qemu-img info for the image.
     """
@@ -128,29 +130,27 @@ def holds_data(module: AnsibleModule, path: str, found: Mapping[str, Any]) -> bo
     written = [each for each in extents if each["data"] and not each["depth"]]
     if found["format"] != "raw":
         return bool(written)
-    # The first block of a raw image is allocated when it is made.
+    # qemu-img allocates the first block of a new raw image.
     with open(path, "rb") as handle:
         return any(any(os.pread(handle.fileno(), each["length"], each["offset"])) for each in written)
 
 
 def wanted_size(disk: Mapping[str, Any], base: Mapping[str, Any] | None) -> int:
-    """Return the virtual size of a disk in bytes: ``size_gb``, or the size of the image behind it."""
+    """Return the virtual size of a disk in bytes: ``size_gb``, or the size of its backing file."""
     return disk["size_gb"] * GIB if base is None or disk["size_gb"] is not None else base["virtual-size"]
 
 
 def image_info(module: AnsibleModule, path: str, image_format: str | None = None) -> dict[str, Any]:
-    """Return the answer of ``qemu-img info`` for an image, also while a running domain uses it.
+    """Return the output of ``qemu-img info`` for an image. A running domain may use the image.
 
-    :param image_format: None to have QEMU find it out.
+    :param image_format: the format of the image; None to let QEMU detect it.
     """
     known = ["-f", image_format] if image_format else []
     return json.loads(_run_qemu_img(module, ["info", "--output=json", "-U", *known, path], f"reading {path}"))
 
 
 def needed(module: AnsibleModule, path: str, image_format: str) -> int:
-    """Return the bytes that an image takes with all data of another image and of the images behind
-    it.
-    """
+    """Return the size in bytes of a new image with all data of an image and of its backing files."""
     answer = _run_qemu_img(module, ["measure", "--output=json", "-U", "-f", image_format, "-O", image_format, path], f"measuring {path}")
     return int(json.loads(answer)["required"])
 
@@ -170,8 +170,8 @@ def make_empty(
 
 
 def make_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> ownership.Candidate:
-    """Make the disk under a temporary name and link it into place, which fails if a file exists
-    there; return the Candidate of the new file.
+    """Make the disk under a temporary name and link it to its path. Return the Candidate of the new
+    file. The link fails if a file exists at the path.
     """
     path = disk["path"]
     part = part_name(path)
@@ -199,14 +199,15 @@ def copy_image(
     mib: int | None,
     why_not: Callable[[], str | None],
 ) -> None:
-    """Copy an image that no domain has open into a file of our own, which is on the disk when this returns.
+    """Copy an image that no domain has open into a file of our own, which is on the disk when this
+    returns.
 
     :param source: the image, and its format, which the copy has too.
     :param options: the options in the form of ``-o``.
     :param backing: the image behind both, and its format: only the data above it are copied.
     :param mib: MiB per second at most.
-    :param why_not: a function that is called repeatedly: it returns the reason to give the copy up,
-        or None to go on.
+    :param why_not: a function that is called repeatedly. It returns the reason to stop the copy, or
+        None.
     """
     # If no cache mode is given, qemu-img does not wait for the disk.
     arguments = ["convert", "-q", "-t", "writeback", "-f", source[1], "-O", source[1], *(["-o", options] if options else [])]
@@ -216,35 +217,41 @@ def copy_image(
 
 
 def copy_to_device(module: AnsibleModule, source: tuple[str, str], device: str, mib: int | None, why_not: Callable[[], str | None]) -> None:
-    """Copy all data of an image that no domain has open into a block device of its size; see copy_image()."""
+    """Copy all data of an image that no domain has open into a block device of the same size. See
+    copy_image().
+    """
     arguments = ["convert", "-q", "-n", "-t", "none", "-f", source[1], "-O", "raw", *(["-r", f"{mib}M"] if mib else [])]
     _run_qemu_img(module, [*arguments, source[0], device], f"copying {source[0]}", why_not)
 
 
 def grow(module: AnsibleModule, path: str, image_format: str, size: int) -> None:
-    """Make an image that no domain has open larger; qemu-img itself refuses to make it smaller."""
+    """Make an image larger that no domain has open. qemu-img itself refuses to make an image
+    smaller.
+    """
     _run_qemu_img(module, ["resize", "-q", "-f", image_format, path, str(size)], f"making {path} larger")
 
 
 def commit(module: AnsibleModule, path: str, limit: float) -> None:
-    """Write the data of an image that no domain has open into the image behind it; the image stays
-    as it is.
+    """Write the data of an image that no domain has open into its backing file. The image stays
+    unchanged.
 
-    :param limit: seconds; one that is cut off can be done again.
+    :param limit: the time limit in seconds. An interrupted merge can be repeated.
     """
     _run_qemu_img(module, ["commit", "-q", "-d", "-f", "qcow2", path], f"merging {path} into the image behind it", limit=limit)
 
 
 def rebase(module: AnsibleModule, path: str, base: tuple[str, str]) -> None:
-    """Say in the header of an image that another image with the same content is behind it.
+    """Set the backing file in the header of an image to another image with the same content.
 
-    :param base: its path and its format.
+    :param base: path and format of the new backing file.
     """
     _run_qemu_img(module, ["rebase", "-q", "-u", "-f", "qcow2", "-b", base[0], "-F", base[1], path], f"putting {path} over {base[0]}")
 
 
 def check_seed(path: str, content: bytes) -> bool:
-    """Return True if the seed has to be made; raise :class:`ImageProblem` if another file is there."""
+    """Return True if the seed must be made; False if the right seed exists.
+
+    :raises ImageProblem: another file has its path."""
     _check_folder(path)
     if not os.path.lexists(path):
         return True
@@ -262,8 +269,8 @@ def check_seed(path: str, content: bytes) -> bool:
 
 
 def make_seed(path: str, content: bytes) -> ownership.Candidate:
-    """Write the seed, readable by root only, because it may hold passwords; return the Candidate of
-    the new file.
+    """Write the seed and return the Candidate of the new file. Only root can read the seed, because
+    it may have passwords.
     """
     part = part_name(path)
     try:
@@ -287,13 +294,13 @@ def _check_folder(path: str) -> None:
 
 
 def part_name(path: str) -> str:
-    """Return a temporary name for a file that will be ``path``."""
+    """Return a temporary name for a file with the final name ``path``."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".drover-{secrets.token_hex(4)}-{name[:200]}.part")
 
 
 def put_in_place(part: str, path: str) -> ownership.Candidate:
-    """Give the finished file its name without ever replacing a file of that name."""
+    """Give the complete file its name. Never replace an existing file."""
     try:
         made = ownership.made(part, path)
         try:
@@ -301,7 +308,7 @@ def put_in_place(part: str, path: str) -> ownership.Candidate:
         except FileExistsError:
             raise
         except OSError:
-            # A file system without hard links: hold the name with an empty file of our own.
+            # The file system has no hard links: reserve the name with an empty file.
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             os.rename(part, path)
         return made
@@ -345,10 +352,12 @@ def _run(
         "stderr": subprocess.PIPE,
         "env": programs.environment(),
     }
-    # A copy that takes long must not go on without the module, which has the lock of the instance.
+    # A long copy must end together with the module, because the module has the lock of the
+    # instance.
     before = None if why_not is None else qemu_img.ending_with_caller()
     try:
-        # Not run_command: it has no limit of time, and waits for a program that hangs on dead storage.
+        # Do not use run_command: it has no time limit, and it waits for a program that hangs on
+        # dead storage.
         # pylint: disable-next=ansible-bad-function,consider-using-with,subprocess-popen-preexec-fn
         program = subprocess.Popen(command, encoding="utf-8", errors="surrogateescape", preexec_fn=before, **pipes)  # noqa: PLW1509
     except OSError as exc:
@@ -369,7 +378,7 @@ def _run(
 
 
 def _heed(program: subprocess.Popen[str], doing: str, why_not: Callable[[], str | None]) -> tuple[str, str]:
-    """Wait for a program until it ends or there is a reason to give it up."""
+    """Wait until a program ends, or until ``why_not`` returns a reason to stop it."""
     while True:
         try:
             return program.communicate(timeout=HEED)

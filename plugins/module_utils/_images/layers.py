@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The images of a disk that lie over each other, and the merge of one into the next.
+"""The images in the backing chain of a disk, and the merge of one image into the next.
 
-Private to the collection. A merge may be cut off at any time: until it has ended, the upper image still has all that it had, so the
-disk has the same content, and the merge can be done again.
+Private to the collection. A merge may be interrupted at any time. Until its end the upper image
+keeps all its data. So the disk has the same content, and the merge can be repeated.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from .._libvirt.xml import parse
 from .._storage import backing
 from . import images
 
-#: Seconds between two looks at a merge.
+#: The seconds between two looks at a merge.
 POLL = 0.25
 
 
 class StillMerging(LibvirtProblem):
-    """The time is over, and a merge still goes on."""
+    """The error for a merge that still runs at the end of the time."""
 
 
 def real(path: str) -> str:
-    """Return the path of a file without links.
+    """Return the path of a file without symbolic links.
 
-    :raises Unresponsive: its file system does not answer.
+    :raises Unresponsive: the file system does not answer.
     """
     return access.call(os.path.realpath, path)
 
 
 def layers(path: str, image_format: str | None) -> list[str]:
-    """Return the images of a disk: first the image that the guest writes to, then the images behind
-    it.
+    """Return the images of a disk: first the image that the guest writes to, then its backing
+    files.
 
-    :raises LibvirtProblem: they are not known.
+    :raises LibvirtProblem: the images are unknown.
     """
     found = backing.chain(path, image_format)
     if found.troubles:
@@ -62,7 +62,7 @@ def position(chain: Sequence[str], image: str) -> int | None:
 def disk_of(root: Element, target: str) -> Element:
     """Return the disk of a domain by its target.
 
-    :raises LibvirtProblem: there is none.
+    :raises LibvirtProblem: the domain has no such disk.
     """
     for element in root.findall("devices/disk"):
         found = element.find("target")
@@ -77,18 +77,19 @@ def file_of(element: Element) -> str | None:
     return None if source is None else source.get("file")
 
 
-# -- of a domain that is off --------------------------------------------------------------------
+# -- merge for a domain that is off --------------------------------------------------------------------
 
 
 def merge_offline(module: AnsibleModule, upper: str | None, image: str, base: tuple[str, str], limit: float) -> None:
-    """Write the data of an image into the one behind it, and take it out of the chain; the file
-    stays.
+    """Write the data of an image into its backing file, and remove the image from the chain. The
+    file stays.
 
-    :param upper: the image over it; None where the domain writes to it, which is then to be defined with ``base``.
-    :param base: path and format of the image behind it.
-    :param limit: seconds that it may take.
-    :raises ImageProblem: it failed, or took too long.
-    :raises LibvirtProblem: another image is behind it.
+    :param upper: the image above it. If it is None, the domain writes to the image itself; the
+        caller must then define the domain with ``base``.
+    :param base: path and format of the backing file.
+    :param limit: the time limit in seconds.
+    :raises ImageProblem: the merge failed, or took too long.
+    :raises LibvirtProblem: the image has another backing file.
     """
     found = images.image_info(module, image)
     behind = found.get("full-backing-filename") or found.get("backing-filename")
@@ -102,13 +103,13 @@ def merge_offline(module: AnsibleModule, upper: str | None, image: str, base: tu
         images.rebase(module, upper, base)
 
 
-# -- of a domain that runs ----------------------------------------------------------------------
+# -- merge for a running domain ----------------------------------------------------------------------
 
 
 def job_of(domain: Any, target: str) -> dict[str, Any]:
-    """Return the block job of a disk, empty if there is none.
+    """Return the block job of a disk; an empty dict without a job.
 
-    :raises libvirt.libvirtError: it is not known.
+    :raises libvirt.libvirtError: the job is unknown.
     """
     return dict(domain.blockJobInfo(target, 0) or {})
 
@@ -160,7 +161,7 @@ def _live(domain: Any, target: str) -> Element:
 def _named(disk: Element, target: str, image: str) -> str:
     """Return libvirt's name of a layer of a disk.
 
-    :raises LibvirtProblem: libvirt does not have it.
+    :raises LibvirtProblem: libvirt does not have the layer.
     """
     layer: Element | None = disk
     wanted = real(image)

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The names of files in the cache of images, and the notes beside them, which tell that a file is as this collection has made it.
+"""The names of files in the cache of images, and the notes beside them. A note proves that this
+collection has made a file and that the file is unchanged.
 
 Private to the collection.
 """
@@ -15,7 +16,7 @@ import re
 
 from .._ownership import ownership
 
-#: In the folder of instances, as Nova calls it.
+#: The folder of the cache below the folder of instances; the name comes from Nova.
 CACHE = "_base"
 #: The ending of the note beside a file.
 NOTE = ".json"
@@ -24,8 +25,8 @@ NAME = re.compile(r"[0-9a-f]{64}|[0-9a-f]{128}")
 
 
 def digits_of(path: str) -> str | None:
-    """Return the digits of the checksum of an image of the cache that is unchanged since its check;
-    None for every other file.
+    """Return the digits of the checksum of an image of the cache; None for a file that has changed
+    since its check and for any other file.
     """
     folder, name = os.path.split(path)
     if os.path.basename(folder) != CACHE or not NAME.fullmatch(name):
@@ -38,14 +39,14 @@ def digits_of(path: str) -> str | None:
 
 
 def stamp(found: os.stat_result) -> dict[str, int]:
-    """Return the facts that identify a file of the cache as made and unchanged: libvirt changes its
-    owner, and nothing else.
+    """Return the facts that identify an unchanged file of the cache. The owner is no such fact,
+    because libvirt changes it.
     """
     return {"inode": found.st_ino, "size": found.st_size, "modified": found.st_mtime_ns}
 
 
 def read_note(path: str) -> dict[str, int] | None:
-    """Read a note; None where there is none."""
+    """Return a note; None without a readable note."""
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
@@ -55,7 +56,7 @@ def read_note(path: str) -> dict[str, int] | None:
 
 
 def write_note(path: str, what: dict[str, int]) -> None:
-    """Write a note, whole or not at all."""
+    """Write a note in one atomic step."""
     folder, name = os.path.split(path)
     part = os.path.join(folder, f"{ownership.TEMPORARY}{os.getpid()}-{name}")
     with open(part, "w", encoding="utf-8") as file:

@@ -2,15 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Images in a pool of Ceph with the disks of instances as clones: filled once, never written to
-again.
+"""Images in a pool of Ceph. The disks of instances are clones of these images. An image is filled
+once and never written to again.
 
-Private to the collection. The name of such an image has the digits of the checksum of its file and a random end, so that it has one writer for
-ever: the build that has made it. When it is filled, that build makes the snapshot WHOLE, and only
-images with this snapshot are cloned. Names prove nothing of content: before its first clone of an
-image that another host has filled, a host compares the two. libvirt clones from the snapshot and
-protects it. Until then a note is on this host, and a lock which qemu-img has too. So the next build
-here finds the rest of a build that was killed, and removes it.
+Private to the collection. The name of such an image has the digits of the checksum of its file and
+a random end. So only one build ever writes to the image: the build that has made it. After the
+image is filled, the build makes the snapshot WHOLE. Only images with this snapshot are cloned. A
+name proves nothing about the content: before its first clone of an image of another host, a host
+compares image and file. libvirt clones from the snapshot and protects it. Until the image is
+filled, this host has a note about it, and the build and its qemu-img hold a lock. So the next build
+on this host finds and removes the image of a killed build.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from .._ownership import ownership
 from .._storage import rbd
 from .._storage.volumes import GIB, VOLUME, find_pool
 
-#: The snapshot of an image that is filled.
+#: The name of the snapshot of a complete image.
 WHOLE = "drover-whole"
 
-#: Ceph itself needs names shorter than 96.
+#: The digits of the checksum in a name. Ceph requires names shorter than 96 characters.
 DIGITS = 64
 
 #: The endings of the notes of an image that is being filled, and of an image with content that this
@@ -68,7 +69,7 @@ def bring(conn: Any, pool: str, digits: str, file: str, file_format: str, size: 
             try:
                 found.createXML(VOLUME.format(name=name, size=size), 0)
                 rbd.fill(conn, found, name, file, file_format, [lock])
-                # Another host may have been quicker.
+                # Another host may have made an image in the meantime.
                 there = _whole(conn, found, records, digits, file, file_format)
                 if there is None:
                     rbd.make_snapshot(conn, found, name, WHOLE)
@@ -89,9 +90,9 @@ def bring(conn: Any, pool: str, digits: str, file: str, file_format: str, size: 
 
 
 def clone(conn: Any, pool: str, name: str, image: str) -> None:
-    """Make a volume as a clone of a whole image, and of its size.
+    """Make a volume as a clone of a complete image, with the size of the image.
 
-    :raises LibvirtProblem: it cannot be made.
+    :raises LibvirtProblem: the clone cannot be made.
     """
     found = find_pool(conn, pool)
     try:
@@ -122,7 +123,7 @@ def finish(conn: Any, pool: str, name: str, size_gb: int) -> bool:
 
 
 def _whole(conn: Any, pool: Any, records: Records, digits: str, file: str, file_format: str) -> str | None:
-    """Find a whole image with the content of the file."""
+    """Return the name of a complete image with the content of the file; None without such an image."""
     pool.refresh(0)
     for name in sorted(each for each in pool.listVolumes() if each.startswith(f"{rbd.IMAGE}{digits[:DIGITS]}-")):
         if WHOLE not in rbd.snapshots(conn, pool, name):
@@ -136,8 +137,8 @@ def _whole(conn: Any, pool: Any, records: Records, digits: str, file: str, file_
 
 
 def kept(conn: Any) -> list[dict[str, Any]]:
-    """Return the images for clones in the pools of this host, which no cleaning removes: dicts path
-    and reason.
+    """Return the images for clones in the pools of this host: dicts path and reason. No cleaning
+    removes these images.
     """
     found = []
     for pool in missing_drivers.listed(conn.listAllStoragePools, libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
@@ -153,11 +154,11 @@ def kept(conn: Any) -> list[dict[str, Any]]:
     return found
 
 
-# -- what a build that was killed has left --------------------------------------------------------
+# -- the rest of a killed build --------------------------------------------------------
 
 
 def _drop_left(conn: Any, records: Records) -> None:
-    """Remove the images that builds of this host have begun to fill, if no process fills them any more."""
+    """Remove the incomplete images of builds of this host if no process still fills them."""
     for each in sorted(os.listdir(records.folder)):
         if not each.startswith(rbd.IMAGE) or not each.endswith(_NOTE):
             continue
@@ -170,14 +171,17 @@ def _drop_left(conn: Any, records: Records) -> None:
                 pool = json.load(file)["pool"]
             _drop(conn, records, pool, name)
         except (OSError, ValueError, KeyError, TypeError):
-            # Another build has just removed it, or it was never written: then nothing was made.
+            # Another build has just removed the note, or it was never written: then no image was
+            # made.
             continue
         finally:
             os.close(lock)
 
 
 def _drop(conn: Any, records: Records, pool: str, name: str) -> None:
-    """Remove an image that is not whole; the note stays as long as the image does. The caller has its lock."""
+    """Remove an incomplete image, and its note after the image. The caller has the lock of the
+    image.
+    """
     try:
         found = find_pool(conn, pool)
         found.refresh(0)
@@ -185,12 +189,12 @@ def _drop(conn: Any, records: Records, pool: str, name: str) -> None:
         if gone or WHOLE in rbd.snapshots(conn, found, name) or ownership.drop_image(conn, pool, name):
             ownership.drop_state(_note(records, name))
     except (LibvirtProblem, libvirt.libvirtError):
-        # Ceph does not let it go yet, as a program that was killed still counts as its user for a while.
+        # Ceph does not remove the image yet: a killed program still counts as a user for a while.
         return
 
 
 def _lock(name: str) -> str:
-    # The whole name is too long for the name of a lock.
+    # The full name is too long for the name of a lock.
     return f"image-{name.rpartition('-')[2]}"
 
 

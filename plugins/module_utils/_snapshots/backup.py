@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Lets libvirt copy the disks of a running domain, as they are at one moment.
+"""Copies of the disks of a running domain at one moment, made by libvirt.
 
 Private to the collection. A copy has a temporary name until it is complete. An incremental copy has
 the data written since the copy before it, which is its backing file, so that it opens as the whole
@@ -29,17 +29,17 @@ from .._libvirt.xml import parse
 from .._ownership import ownership
 from .checkpoints import Checkpoints, named
 
-#: Seconds between two looks at the job, and to wait for its end after it was cancelled.
+#: The seconds between two looks at the job, and the seconds to wait for its end after a cancel.
 POLL, CANCELLED = 0.5, 60
-#: Seconds to write into a copy which file it needs.
+#: The time limit in seconds for a change of the backing file of a copy, or a look at its chain.
 REBASE = 60
-#: Prefix of the name of a copy until the copy is complete.
+#: The prefix of the name of an incomplete copy.
 PART = f"{ownership.TEMPORARY}backup-"
 _UNDER_WAY = ("VIR_DOMAIN_JOB_BOUNDED", "VIR_DOMAIN_JOB_UNBOUNDED")
 
 
 def why_left_out(domain: Any) -> str | None:
-    """Return the reason why a domain has no copy, None if it can have one."""
+    """Return the reason why libvirt cannot copy a domain; None if it can."""
     if not domain.isActive():
         return f"it is {state_name(domain.state(0)[0])}, and libvirt copies only the disks of a guest that runs: copy its images by hand (qemu-img convert)"
     written = _written(parse(domain.XMLDesc(0)))
@@ -52,7 +52,9 @@ def why_left_out(domain: Any) -> str | None:
 
 
 def not_copied(domain: Any) -> list[str]:
-    """Return what a copy of a domain lacks: disks that only its next start has, and snapshots inside images, each a clause."""
+    """Return the parts that a copy of a domain lacks, each a clause: disks of only the next start,
+    and snapshots inside images.
+    """
     later = _written(parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))) if domain.isPersistent() else []
     now = [disk for _element, disk in _written(parse(domain.XMLDesc(0)))]
     copied = {disk["target"] for disk in now}
@@ -86,12 +88,13 @@ def _written(root: ET.Element) -> list[tuple[ET.Element, dict[str, Any]]]:
 
 
 def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> list[dict[str, str]]:
-    """Make the copies, and wait until they are complete. The caller has the lock of the domain.
+    """Make the copies and wait until they are complete. The caller has the lock of the domain.
 
     :param incremental: True to copy only the data written since the last copies in the folder, if
         these data are known, and to let libvirt note the writes from now on.
-    :returns: dicts target, path, since (the path of the copy that this one needs, or "") and why_whole ("" or why it has the whole disk).
-    :raises LibvirtProblem: they are not complete; nothing of them is left.
+    :returns: dicts target, path, since (the path of the copy before it, or "") and why_whole (the
+        reason for a copy of the whole disk, or "").
+    :raises LibvirtProblem: the copies are not complete; they are removed.
     """
     found, stamp = targets(domain), time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     if _is_busy(domain):
@@ -151,7 +154,7 @@ def _name(domain: Any, target: str, stamp: str) -> str:
 
 
 def _stamps(domain: Any, wanted: Collection[str], names: Iterable[str]) -> list[str]:
-    """Return the moments that have a copy of each of these disks, by the names of files."""
+    """Return the moments with a copy of each of these disks, by the names of files."""
     found = defaultdict(set)
     for name in names:
         match = re.fullmatch(rf"{domain.UUIDString()}-(\w+)-(\d{{8}}T\d{{6}}Z)\.qcow2", name)
@@ -161,7 +164,7 @@ def _stamps(domain: Any, wanted: Collection[str], names: Iterable[str]) -> list[
 
 
 def _opens(path: str) -> bool:
-    """Return True if a copy exists, with all the images behind it."""
+    """Return True if a copy and all its backing files exist."""
     try:
         return qemu_img.run(["info", "-f", "qcow2", "--backing-chain", path], REBASE).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
@@ -169,9 +172,10 @@ def _opens(path: str) -> bool:
 
 
 def _lay_on(part: str, name: str) -> None:
-    """Let a copy have another one of the same folder behind it; libvirt names the disk of the guest there.
+    """Set another copy of the same folder as the backing file of a copy, in place of the disk of
+    the guest.
 
-    :raises LibvirtProblem: qemu-img cannot do it.
+    :raises LibvirtProblem: qemu-img fails.
     """
     try:
         done = qemu_img.run(["rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b", name, part], REBASE)
@@ -182,7 +186,7 @@ def _lay_on(part: str, name: str) -> None:
 
 
 def _rename(part: str, path: str) -> None:
-    """Give a complete copy its name, if no other file has it."""
+    """Give a complete copy its name. Fail if another file has this name."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     os.rename(part, path)
 
@@ -224,7 +228,7 @@ def _wait(domain: Any, timeout: int) -> None:
                 f"the copy of the disks of {_named(domain)} was not done within {timeout} s and was cancelled: allow more time"
             )
         time.sleep(POLL)
-    # libvirt says it once.
+    # libvirt returns these values only once.
     stats = domain.jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED)
     if (stats.get("type"), stats.get("operation")) != (libvirt.VIR_DOMAIN_JOB_COMPLETED, libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP):
         why = stats.get("errmsg") or "libvirt does not say why; look whether there is room for it"
@@ -242,6 +246,6 @@ def _is_over(domain: Any) -> bool:
                 return False
             time.sleep(POLL)
     except libvirt.libvirtError as exc:
-        # QEMU of a guest that is off, or gone, writes to nothing.
+        # If the guest is off or gone, its QEMU does not write.
         return binding.code_of(exc) in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
     return True

@@ -2,18 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The record of the data that a domain has written since an earlier copy of its disks: checkpoints
-of libvirt, which survive live migrations here.
+"""The records of the data that a domain has written since an earlier copy of its disks: checkpoints
+of libvirt that survive live migrations.
 
-Private to the collection. The bitmap of a checkpoint is in the qcow2 image and moves with it, but libvirt 9.0 loses its own record at a live
-migration. That record also keeps libvirt from making snapshots. So libvirt has it only during a
-copy. The names of the checkpoints are in the metadata of the domain: only these checkpoints are
-drover's. Before a copy libvirt takes a name back and looks whether each image has the bitmap, and a
-whole one (``VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE``).
+Private to the collection. The bitmap of a checkpoint is in the qcow2 image and moves with it, but
+libvirt 9.0 loses its own record at a live migration. That record also keeps libvirt from making
+snapshots. So libvirt has it only during a copy. The names of the checkpoints are in the metadata of
+the domain: only these checkpoints are drover's. Before a copy libvirt takes a name back and looks
+whether each image has the bitmap, and a whole one
+(``VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE``).
 
-A bitmap does not record changes to an image that no guest uses: two images may change places, or
-one may be made smaller and larger again. So which images a checkpoint is of is in the metadata of
-the running domain alone, which a live migration takes along, and which ends with the guest.
+A bitmap does not record changes to an image that no guest uses: two images may change places, or an
+image may become smaller and larger again. So only the metadata of the running domain name the
+images of a checkpoint. A live migration moves these metadata, and they end with the guest.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from .._libvirt.xml import parse
 from .._ownership import ownership
 from . import snapshots
 
-#: The element of the metadata: a JSON object, name -> what _now() returns; of a definition, name -> {}.
+#: The element of the metadata: a JSON object, name -> result of _now(); in a definition, name ->
+#: {}.
 ELEMENT = "checkpoints"
 
 
@@ -57,7 +59,7 @@ class Checkpoints:
         self._record = _read(domain)
 
     def why_not(self) -> str | None:
-        """Return why libvirt can make no checkpoint of this domain, None if it can."""
+        """Return the reason why libvirt cannot make a checkpoint of this domain; None if it can."""
         for target, kind in self._formats.items():
             if kind != "qcow2":
                 return f"{target} is {kind}, and only qcow2 notes what is written"
@@ -70,8 +72,8 @@ class Checkpoints:
         return None
 
     def base(self, stamps: Collection[str]) -> str | None:
-        """Return the newest of these moments since which all writes are known, None if there is
-        none.
+        """Return the newest of these moments with a complete record of all later writes; None
+        without such a moment.
         """
         for stamp in sorted(stamps, reverse=True):
             if _are_same(self._record.get(named(stamp)), self._now) and self._is_known(named(stamp)):
@@ -79,15 +81,17 @@ class Checkpoints:
         return None
 
     def begin(self, stamp: str, base: str | None) -> str:
-        """Return the XML of a checkpoint to make together with a copy; remove all checkpoints but
-        the one of ``base``.
+        """Return the XML of a checkpoint for a new copy. Remove all checkpoints except the one of
+        ``base``.
         """
         self._keep_only(base)
         self._write({**self._record, named(stamp): self._now})
         return self._xml(named(stamp))
 
     def end(self, stamp: str | None) -> None:
-        """Keep the checkpoint of this moment alone, after a copy; what cannot be done now is done before the next one."""
+        """Keep only the checkpoint of this moment after a copy. If this fails now, the next copy
+        does it at its begin.
+        """
         with contextlib.suppress(libvirt.libvirtError):
             self._keep_only(stamp)
             if stamp is not None:
@@ -101,8 +105,8 @@ class Checkpoints:
         self._write({name: images for name, images in self._record.items() if name == kept})
 
     def _is_known(self, name: str) -> bool:
-        """Return True if libvirt knows a checkpoint, or takes it back; else a bitmap of it is
-        missing or broken.
+        """Return True if libvirt knows a checkpoint or accepts it again. If not, one of its bitmaps
+        is missing or broken.
         """
         try:
             self._domain.checkpointLookupByName(name, 0)
@@ -123,7 +127,7 @@ class Checkpoints:
         root = ET.Element("domaincheckpoint")
         ET.SubElement(root, "name").text = name
         if domain is not None:
-            # libvirt needs both for a checkpoint that it takes back.
+            # libvirt requires both elements to accept a checkpoint again.
             ET.SubElement(root, "creationTime").text = str(int(time.time()))
             root.append(parse(domain))
         disks = ET.SubElement(root, "disks")
@@ -139,17 +143,19 @@ class Checkpoints:
 
 
 def let_go(domain: Any) -> None:
-    """Let libvirt forget the checkpoints that a copy which was killed has left: it makes no snapshot while it knows of one."""
+    """Let libvirt forget the checkpoints of a killed copy, because libvirt makes no snapshot while
+    it has a checkpoint.
+    """
     with contextlib.suppress(libvirt.libvirtError):
         for name in {each.getName() for each in domain.listAllCheckpoints(0)} & set(_read(domain)):
             ownership.drop_checkpoint(domain, name, record_alone=True)
 
 
 def _now(disks: Mapping[str, Element]) -> dict[str, Any]:
-    """Return the identity of the images of disks: the host, the images by target, the active one
-    first, and libvirt's numbers of the active ones.
+    """Return the identity of the images of disks: the host, the images by target (the active image
+    first), and libvirt's numbers of the active images.
 
-    A disk that is attached gets a new number; on another host it has another one.
+    A newly attached disk gets a new number. On another host a disk has another number.
     """
     return {
         "host": host_name(),
@@ -159,8 +165,8 @@ def _now(disks: Mapping[str, Element]) -> dict[str, Any]:
 
 
 def _are_same(then: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
-    """Return True if the images are the same as before: a bitmap further down the chain would lack
-    the writes to an image above it.
+    """Return True if the images are the same as before. A bitmap in a lower image of the chain
+    lacks the writes to the images above it.
     """
     if not then or then.get("images") != now["images"]:
         return False

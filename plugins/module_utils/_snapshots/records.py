@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Takes the records of snapshots from libvirt into the metadata of their domain, and back.
+"""The transfer of the records of snapshots from libvirt into the metadata of their domain, and
+back.
 
-Private to the collection. Each of the two may be cut off. The next run continues it by giving
-libvirt the records back: at each moment a record is in the metadata or in libvirt.
+Private to the collection. Each transfer may be interrupted. The next run then gives the records
+back to libvirt. At each moment a record is in the metadata or in libvirt.
 """
 
 from __future__ import annotations
@@ -58,18 +59,18 @@ def give_back(domain: Any) -> bool:
 
 
 def document(snapshots: Iterable[Snapshot]) -> str:
-    """Return the text of the snapshots that a domain carries, without the passwords of consoles, as
-    everyone can read metadata.
+    """Return the text of snapshots for the metadata of a domain. The passwords of consoles are
+    missing, because every user can read metadata.
     """
     return carried_snapshots.document((without_passwords(each.text), each.current) for each in snapshots)
 
 
 def ordered(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
-    """Return each snapshot after its parent, which is the order that libvirt takes."""
+    """Return the snapshots in the order that libvirt accepts: each snapshot after its parent."""
     waiting, found = list(snapshots), []
     while waiting:
         left = {each.name for each in waiting}
-        # libvirt has no circles; what claims to be in one stays in its order.
+        # libvirt never has a circle of snapshots. Snapshots in a circle keep their order.
         ready = [each for each in waiting if each.parent not in left] or waiting
         found += ready
         waiting = [each for each in waiting if each not in ready]
@@ -92,8 +93,8 @@ def _passwords(domain: Any) -> dict[str, str]:
 
 
 def _with_passwords(text: str, passwords: Mapping[str, str]) -> str:
-    """Return a record of consoles with the domain's present passwords, so that no console becomes
-    open to all.
+    """Return a record with the present passwords of the domain's consoles, so that no console is
+    without a password.
     """
     if not passwords:
         return text

@@ -4,8 +4,9 @@
 
 """libvirt's records of the snapshots of a domain: read, rewritten, and dropped.
 
-Private to the collection. An external snapshot is a record and an image for each disk. The image that the guest wrote to before (the base)
-stays as it was then. The guest's writes since then are in another image over it (the overlay).
+Private to the collection. An external snapshot is a record and an image for each disk. The image
+that the guest wrote to before the snapshot (the base) stays unchanged. All later writes of the
+guest are in a new image above it (the overlay).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .._libvirt.xml import child_of, child_text, integer, keep_prefixes, parse
 
 EXTERNAL, INTERNAL, WITH_MEMORY = "external", "internal", "with_memory"
 
-#: The name of a new snapshot, which is in the names of files too.
+#: The rule for the name of a new snapshot. The name is also a part of file names.
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?")
 NAME_RULE = "1 to 64 letters, digits, -, _ and ., with a letter or digit at both ends"
 
@@ -35,11 +36,12 @@ Image = tuple[str, str]
 
 @dataclass
 class Snapshot:
-    """One record.
+    """The record of a snapshot.
 
-    kind: EXTERNAL has files beside the image, INTERNAL is in the image, WITH_MEMORY has the memory of the guest in a file.
-    created: seconds since 1970. bases: dict target of a disk -> the Image that the guest wrote to before; of external disks only.
-    overlays: dict target -> the path of the image that was made then.
+    kind: EXTERNAL has files beside the image, INTERNAL is in the image, WITH_MEMORY has the memory
+    of the guest in a file. created: seconds since 1970. bases: dict target of a disk -> the Image
+    that the guest wrote to before the snapshot; only for external disks. overlays: dict target ->
+    the path of the new image.
     """
 
     name: str
@@ -54,7 +56,7 @@ class Snapshot:
     overlays: dict[str, str] = field(default_factory=dict)
 
     def facts(self) -> dict[str, Any]:
-        """Return it as a dict of plain types, for the result of a module."""
+        """Return the snapshot as a dict of plain types, for the result of a module."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -68,11 +70,12 @@ class Snapshot:
 
 
 def read(domain: Any) -> list[Snapshot]:
-    """Return the snapshots of a domain, the oldest first; none if the driver has none.
+    """Return the snapshots of a domain, the oldest first; an empty list if the driver has no
+    snapshots.
 
-    Snapshots that it carries since a move that was cut off count too.
+    Snapshots in the metadata after an interrupted move count too.
 
-    :raises libvirt.libvirtError: they cannot be read.
+    :raises libvirt.libvirtError: the snapshots cannot be read.
     """
     try:
         found = domain.listAllSnapshots(0) if domain.snapshotNum(0) else []
@@ -90,7 +93,9 @@ def read(domain: Any) -> list[Snapshot]:
 
 
 def carried_by(domain: Any) -> list[Snapshot]:
-    """Return the snapshots that a domain carries in its metadata, as it runs or would be started."""
+    """Return the snapshots in the metadata of a domain, of the definition and of the running
+    domain.
+    """
     found: dict[str, Snapshot] = {}
     for flags in (libvirt.VIR_DOMAIN_XML_INACTIVE, 0) if domain.isActive() else (libvirt.VIR_DOMAIN_XML_INACTIVE,):
         for text, current in carried_snapshots.carried(domain.XMLDesc(flags)):
@@ -101,7 +106,7 @@ def carried_by(domain: Any) -> list[Snapshot]:
 
 
 def described(text: str) -> Snapshot:
-    """Return the Snapshot that its XML describes."""
+    """Return the Snapshot of libvirt's XML of a snapshot."""
     root = parse(text)
     disks = {each.get("name"): each for each in root.findall("disks/disk")}
     kinds = {each.get("snapshot") for each in disks.values()}
@@ -124,7 +129,7 @@ def described(text: str) -> Snapshot:
     for element in root.findall("domain/devices/disk"):
         target = _target(element)
         made = disks.get(target)
-        # libvirt names a disk by its target or, where a person gave that, by its path.
+        # libvirt names a disk by its target, or by its path if the operator gave the path.
         made = disks.get(_file(element)) if made is None else made
         if target and made is not None and made.get("snapshot") == "external" and _file(element):
             driver = element.find("driver")
@@ -145,14 +150,14 @@ def _file(element: Element) -> str | None:
 
 
 def children(snapshots: Iterable[Snapshot], name: str) -> list[str]:
-    """Return the names of the snapshots that were made right after one."""
+    """Return the names of the snapshots with a given snapshot as parent."""
     return [each.name for each in snapshots if each.parent == name]
 
 
 def with_images(text: str, images: Mapping[str, Image]) -> str:
-    """Return XML of a domain with other images as its disks.
+    """Return the XML of a domain with other images as disks.
 
-    :param images: dict target of a disk -> its Image.
+    :param images: dict target of a disk -> its new Image.
     """
     keep_prefixes(text)
     root = parse(text)
@@ -176,7 +181,8 @@ def _give(domain: Element, images: Mapping[str, Image]) -> None:
 def moved(snapshot: Snapshot, domain: Any, images: Mapping[str, Image], overlays: Mapping[str, str]) -> None:
     """Rewrite the record of a snapshot.
 
-    :param images, overlays: dict target -> its base, and the path of its overlay, where they are others now.
+    :param images, overlays: dict target -> its base, and the path of its overlay, where they are
+        others now.
     :raises libvirt.libvirtError: libvirt refuses; the record is as it was.
     """
     keep_prefixes(snapshot.text)
@@ -196,7 +202,7 @@ def request(name: str, description: str | None, overlays: Mapping[str, str], oth
     """Return the XML of a new external snapshot without memory.
 
     :param overlays: dict target of a disk -> the path of its new image.
-    :param others: targets of the disks that stay as they are.
+    :param others: targets of the disks without a snapshot.
     """
     root = ET.Element("domainsnapshot")
     ET.SubElement(root, "name").text = name
@@ -215,6 +221,6 @@ def request(name: str, description: str | None, overlays: Mapping[str, str], oth
 def overlay_path(base: str, uuid: str, target: str, name: str, number: str) -> str:
     """Return the path of a new overlay: beside its base, with the uuid of its instance in its name.
 
-    :param number: makes the name one that no file has.
+    :param number: a text that makes the name unique.
     """
     return os.path.join(os.path.dirname(base), f"{uuid}-{target}-{name}-{number}.qcow2")

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Makes a snapshot of a domain, deletes it, or goes back to it.
+"""The steps to make a snapshot of a domain, to delete it, and to revert to it.
 
-Private to the collection. The images, not a note, show the work of earlier runs: the next run
-continues one that was cut off. The record of a snapshot goes last.
+Private to the collection. The images show the work of earlier runs; no note is needed. The next run
+continues the work of an interrupted run. The record of a snapshot is removed last.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ AGENT = "org.qemu.guest_agent.0"
 #: libvirt's error codes if the agent of a guest does not carry out a request.
 _AGENT_ERRORS = ("VIR_ERR_AGENT_UNRESPONSIVE", "VIR_ERR_AGENT_UNSYNCED", "VIR_ERR_AGENT_COMMAND_TIMEOUT", "VIR_ERR_AGENT_COMMAND_FAILED")
 _WITH_OPERATOR = "use virsh snapshot-revert, or restore from a backup"
-#: The playbook with which a person handles snapshots on the command line.
+#: The playbook for snapshots on the command line.
 PLAYBOOK = "drover.compute.instance_snapshot"
 MERGED_BEFORE = "no disk has it any more, and nothing proves that its content was merged; remove it when nobody wants that"
 DISCARDED = "the guest wrote to it until the revert; remove it when nobody wants its content back"
 
 
 class Steps:
-    """One call for one domain.
+    """The work of one call on one domain.
 
-    :ivar domain: it is set before anything else is called.
-    :ivar begun: something was changed.
-    :ivar told: the part of the result about the work that was done.
-    :ivar foreseen: the snapshots as they would be, in check mode.
+    :ivar domain: the domain; the caller sets it before any other call.
+    :ivar begun: True if the call has changed anything.
+    :ivar told: the part of the result about the completed work.
+    :ivar foreseen: the expected snapshots, for check mode.
     """
 
     def __init__(self, module: AnsibleModule, conn: Any) -> None:
@@ -135,8 +135,8 @@ class Steps:
         return True
 
     def _disks(self, config: Element, live: Element | None) -> tuple[dict[str, Image], list[str]]:
-        """Return the disks that a new snapshot has (dict target -> Image), and the targets of the
-        others.
+        """Return the disks in a new snapshot (dict target -> Image), and the targets of the other
+        disks.
         """
         self._refuse_split(config, live)
         found: dict[str, Image] = {}
@@ -166,8 +166,8 @@ class Steps:
         return found, others
 
     def _refuse_split(self, config: Element, live: Element | None) -> None:
-        """Refuse a disk that only one of the two definitions has: libvirt would choose the name of
-        its image, or make none.
+        """Refuse a disk that only the running domain or only the definition has. libvirt would
+        choose the name of its image, or make no image.
         """
         if live is None:
             return
@@ -183,7 +183,9 @@ class Steps:
             )
 
     def _create(self, name: str, overlays: Mapping[str, str], others: Sequence[str], active: bool, why: str | None) -> str | None:
-        """Make the snapshot: why it is only crash-consistent, None if it is not."""
+        """Make the snapshot. Return the reason why it is only crash-consistent; None if the file
+        systems were frozen.
+        """
         checkpoints.let_go(self.domain)
         text = _snapshots.request(name, self._params["description"], overlays, others)
         flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_DISK_ONLY | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_ATOMIC
@@ -195,7 +197,8 @@ class Steps:
                 if not _is_of_agent(exc):
                     raise
                 if any(each.name == name for each in _snapshots.read(self.domain)):
-                    # It was made, and the guest did not say that it goes on.
+                    # libvirt has made the snapshot, but the guest did not confirm the thaw of its
+                    # file systems.
                     return f"the agent of the guest did not answer when its file systems were to go on ({binding.text_of(exc)})"
                 why = f"the agent of the guest did not freeze its file systems ({binding.text_of(exc)})"
         self.domain.snapshotCreateXML(text, flags)
@@ -239,7 +242,8 @@ class Steps:
     def _merge_of(self, snapshot: Snapshot, target: str, config: Element, live: Element | None) -> dict[str, Any]:
         """Return the images of a disk to merge.
 
-        :returns: dict target, base (an Image), chain (paths), overlay (None where it is merged already), upper (None where nothing is over it).
+        :returns: dict target, base (an Image), chain (paths), overlay (None if it is already
+            merged), upper (the image above the overlay; None without one).
         """
         base = snapshot.bases[target]
         source = self._source(target, config, live)
@@ -256,7 +260,8 @@ class Steps:
             found["overlay"] = chain[number - 1]
             found["upper"] = chain[number - 2] if number > 1 else None
             if layers.position(chain[:number], recorded) is None:
-                # It was merged before; the image over the base is now of a later snapshot.
+                # An earlier run has merged the overlay. The image above the base belongs to a later
+                # snapshot now.
                 others = [each for each in _snapshots.read(self.domain) if each.name != snapshot.name]
                 if any(_same(each.overlays.get(target), chain[number - 1]) for each in others):
                     found.update(overlay=None, upper=None)
@@ -281,7 +286,9 @@ class Steps:
         return needs
 
     def _foresee(self, merges: Sequence[Mapping[str, Any]], paths: Iterable[str]) -> None:
-        """Say which images would go. Until they are merged the domain's own images are backed by them."""
+        """Report the images that would be removed. Before the merge the images are still backing
+        files of the domain's own images.
+        """
         needs = self._needs(merges)
         for path in paths:
             why = needs.why(path, look(path))
@@ -291,7 +298,7 @@ class Steps:
                 self.told["kept_files"].append({"path": path, "reason": why})
 
     def _refuse_others(self, snapshot: Snapshot, snapshots: Sequence[Snapshot], merges: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse to write to an image that anything else is backed by."""
+        """Refuse to write to an image that is a backing file of any other image or has other users."""
         needs = self._needs(merges)
         for each in merges:
             path = each["base"][0]
@@ -308,7 +315,9 @@ class Steps:
                 )
 
     def _refuse_left_out(self, snapshot: Snapshot, overlays: Iterable[str], active: bool) -> None:
-        """Refuse to merge an image that has more in it than the guest sees, as the image goes afterwards."""
+        """Refuse to merge an image with data that the guest does not see, because the image is
+        removed after the merge.
+        """
         for path in overlays:
             lost = _lost(path, contents.RUNNING if active else contents.CONVERTED)
             if lost:
@@ -342,7 +351,7 @@ class Steps:
         self._conn.defineXML(_snapshots.with_images(text, images))
 
     def _correct_records(self, snapshot: Snapshot, merged: Sequence[Mapping[str, Any]], snapshots: Sequence[Snapshot]) -> None:
-        """Let later snapshots be of the image that has their content now."""
+        """Correct the records of later snapshots, so that they name the image with their content."""
         for other in snapshots:
             if other.name == snapshot.name:
                 continue
@@ -429,7 +438,9 @@ class Steps:
         return written, actives
 
     def _fresh_overlays(self, snapshot: Snapshot, targets: Mapping[str, str]) -> dict[str, str]:
-        """Give the domain new images over the base images of a snapshot: dict target -> path."""
+        """Give the domain new images above the base images of a snapshot. Return dict target ->
+        path.
+        """
         number, overlays, made = secrets.token_hex(4), {}, []
         try:
             for target in targets:
@@ -454,8 +465,8 @@ class Steps:
 
 
 def _candidate(path: str) -> Candidate | None:
-    """Return the Candidate of an image that the domain has written to, as it is now; None if it is
-    gone.
+    """Return the Candidate of an image that the domain has written to, with its present inode; None
+    if the image is gone.
     """
     found = look(path)
     return None if found.status is None else Candidate(path, by_use=True, inode=found.inode)
@@ -488,7 +499,7 @@ def _is_of_agent(error: Exception) -> bool:
 
 
 def _why_not_quiesced(live: Element, state: str) -> str | None:
-    """Return the reason why the file systems of a guest cannot be frozen, None if its agent
+    """Return the reason why the file systems of a guest cannot be frozen; None if its agent
     answers.
     """
     if state not in ("running", "blocked"):
