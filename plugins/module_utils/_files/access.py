@@ -6,8 +6,8 @@
 touches it, for ever.
 
 Private to the collection. A thread that is blocked in this way cannot be ended, nor can its
-process. So a child process looks at the file. When its time is over this process kills it, and goes
-on even if it does not end. One child serves many looks.
+process. So a child process looks at the file. After the time limit this process kills the child,
+and continues even if the child does not end. One child serves many looks.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from .child import Child, is_child, outcome
 from .mounts import all_mounts, mount_of
 from .problem import Problem
 
-#: Seconds that one look may take.
+#: The time limit of one look in seconds.
 LIMIT = 15
 
 #: Seconds for each step of the search for the file system that does not answer.
 FIND = 3
 
-#: Seconds during which a silent place is not looked at: a worker lives for hours, and servers come
-#: back.
+#: The seconds without a look at a silent place. After that it is tried again: a worker lives for
+#: hours, and servers come back.
 AGAIN = 300
 
-#: Children to keep. Threads that look at the same time have one each.
+#: The number of children to keep. Threads with looks at the same time have one child each.
 KEPT = 8
 
-#: Links to follow before a path is given up, as the kernel does.
+#: The greatest number of links in a path, the same as in the kernel.
 LINKS = 40
 
 #: Children that wait for work; the silent places, each with the end of the time during which it is
@@ -68,8 +68,9 @@ def call(function: Callable[..., Any], *args: Any, limit: float | None = None) -
 
     The child calls it, so it may change files but nothing of this process.
 
-    :param limit: seconds that it may take, None for LIMIT.
-    :raises Unresponsive: it takes longer, or a file system on the way to its path did so just now.
+    :param limit: the time limit in seconds; None for LIMIT.
+    :raises Unresponsive: the function takes longer, or a file system on its path was silent a short
+        time ago.
     """
     ((good, value),) = call_each(function, [args], limit)
     if good:
@@ -78,10 +79,11 @@ def call(function: Callable[..., Any], *args: Any, limit: float | None = None) -
 
 
 def call_each(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limit: float | None = None) -> list[tuple[bool, Any]]:
-    """Call a function for many looks at little more cost than for one; return (True if it returned,
-    its result or exception) of each.
+    """Call a function for many looks, at little more cost than for one look.
 
-    :param many: the arguments of each, tuples. Each has so many seconds.
+    :param many: the arguments of each call, tuples.
+    :param limit: the time limit of each call in seconds; None for LIMIT.
+    :returns: for each call (True if the function returned, its result or exception).
     """
     if is_child():
         return [outcome(function, args) for args in many]
@@ -92,7 +94,7 @@ def call_each(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], lim
 
 
 def real_path(path: str) -> str:
-    """Return ``os.path.realpath(path)``; links that do not answer are taken as folders."""
+    """Return ``os.path.realpath(path)``. Treat links on silent file systems as folders."""
     try:
         return call(os.path.realpath, path)
     except Unresponsive as exc:
@@ -100,8 +102,9 @@ def real_path(path: str) -> str:
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open a file for reading bytes. A pipe or a device in its place is an OSError rather than a
-    wait.
+    """Open a file to read bytes.
+
+    :raises OSError: the path is a pipe or a device, which could block.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -140,8 +143,8 @@ def _answers(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limi
         child.kill()
         return [*answers, (False, _unresponsive(many[len(answers)], f"within {limit} s"))]
     except (EOFError, ConnectionError):
-        # It ended: the system may have been out of memory. A kept child may also not know the
-        # function.
+        # The child ended: the system may have been out of memory. A kept child may also not know
+        # the function.
         child.kill()
         if kept:
             return [*answers, *_answers(function, many[len(answers) :], limit, fresh=True)]
@@ -189,7 +192,7 @@ def _silent_places() -> list[str]:
 
 
 def _unresponsive(args: Sequence[Any], when: str) -> Unresponsive:
-    """Find the place that does not answer, remember it, and return the error about it."""
+    """Find the silent place, remember it, and return the error about it."""
     path = _path_of(args)
     if path is None:
         return Unresponsive(f"A look at a file of {socket.gethostname()} did not end {when}.")
@@ -206,7 +209,7 @@ def _sentence(path: str, place: str, when: str) -> str:
 
 
 def _find(path: str) -> tuple[str, str]:
-    """Return (the place that does not answer, the target of the path)."""
+    """Return (the silent place, the target of the path)."""
     place = real = path
     child = None
     try:
@@ -220,7 +223,8 @@ def _find(path: str) -> tuple[str, str]:
         # If a step does not answer, `place` and `real` are the last ones that did.
         for place, real in _steps(path, lambda here: ask(_link, here)):  # noqa: B007
             pass
-        # The kernel may answer for links and folders from its cache; for this it always calls the server.
+        # The kernel may answer for links and folders from its cache. For statvfs it always calls
+        # the server.
         ask(os.statvfs, real)
         # All places answer, so only the file does not.
         return path, real
@@ -232,8 +236,9 @@ def _find(path: str) -> tuple[str, str]:
 
 
 def _carefully(silent: Collection[str], function: Callable[..., Any], *args: Any) -> Any:
-    """Call ``function(*args)`` unless the way to its path leads through a place that did not answer
-    before.
+    """Call ``function(*args)``.
+
+    :raises Unresponsive: the path leads through a silent place.
     """
     path = _path_of(args)
     if path is not None and path in silent:
@@ -246,10 +251,10 @@ def _carefully(silent: Collection[str], function: Callable[..., Any], *args: Any
 
 
 def _steps(path: str, link: Callable[[str], str | None]) -> Iterator[tuple[str, str]]:
-    """Yield (mount point, path with its links followed so far) of each place on the way to a path,
-    before it is touched.
+    """Yield (mount point, path after the links so far) of each place on a path, before the place is
+    touched.
 
-    :param link: a function that touches a place; it returns the target of a link.
+    :param link: a function that touches a place and returns the target of a link.
     """
     mounts = all_mounts()
     here, rest, links = "/", _names(path), 0

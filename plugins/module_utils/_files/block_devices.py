@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The identity of a device under all its names, by the storage's own data.
+"""The identity of a device under all its names, from data of the storage.
 
-Private to the collection. The uuid of a logical volume alone proves nothing, as cloned machines
-have volumes of one uuid; it counts together with the devices below the volume.
+Private to the collection. The uuid of a logical volume alone proves nothing, because cloned
+machines have volumes with the same uuid. It counts only together with the devices below the volume.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from . import access
 SYSFS = "/sys"
 DEV = "/dev"
 
-#: Worldwide names. Names of vendor and serial number (t10) are not among them: all disks of some
-#: virtual machines have the same one.
+#: The prefixes of worldwide names. Names of vendor and serial number (t10) are missing: all disks
+#: of some virtual machines have the same one.
 WORLDWIDE = ("naa.", "eui.", "uuid.")
 
 #: Below DEV, the folders that name devices; the folders of volume groups are found by their links.
@@ -28,7 +28,7 @@ _FOLDERS = ("mapper", "disk/by-id", "disk/by-path", "disk/by-partuuid", "disk/by
 
 
 def identity(path: str) -> str | None:
-    """Return the text that a device has on every host that sees it, or None if it has none.
+    """Return the identity of a device, the same text on every host; None without an identity.
 
     :param path: a device, by any of its names.
     """
@@ -61,7 +61,7 @@ def _identity(device: str) -> str | None:
     if not mapped or not known or None in below:
         return None
     if mapped.startswith("mpath-"):
-        # Several ways to one disk.
+        # These are several paths to one disk (multipath).
         return known[0] if len(known) == 1 else None
     return f"{mapped}@{'+'.join(known)}"
 
@@ -104,9 +104,7 @@ def _listing() -> list[dict[str, Any]]:
 
 
 def loop_files() -> list[tuple[str, str]]:
-    """Return the files that loop devices of this host have as their content: list of (path,
-    device).
-    """
+    """Return the files behind loop devices of this host: list of (path, device)."""
     block, found = os.path.join(SYSFS, "block"), []
     for name in _names(block):
         path = _read(os.path.join(block, name), "loop/backing_file") if name.startswith("loop") else None

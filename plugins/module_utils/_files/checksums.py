@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checksums of images, as people write them.
+"""The checksums of images, in the form that operators write.
 
 Private to the collection.
 """
@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 
-#: The algorithms, and how many hexadecimal digits each gives.
+#: The algorithms, and the number of hexadecimal digits of each.
 ALGORITHMS = {"sha256": 64, "sha512": 128}
 
 
 def read(text: str) -> tuple[str, str] | None:
-    """Return ``(algorithm, digits in lower case)`` of a checksum such as ``sha256:...``; None for another text."""
+    """Return ``(algorithm, digits in lower case)`` of a checksum such as ``sha256:...``; None for
+    any other text.
+    """
     algorithm, dummy, digits = text.partition(":")
     if algorithm in ALGORITHMS and re.fullmatch(rf"[0-9a-fA-F]{{{ALGORITHMS[algorithm]}}}", digits):
         return algorithm, digits.lower()

@@ -2,10 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A process that calls functions for this one, and can be left to itself when it is blocked.
+"""A child process that calls functions for this process. This process can leave a blocked child
+alone.
 
-Private to the collection. It has only a line to this process open, so that no other program waits
-for it: neither SSH for the end of a module's output, nor a lock, nor libvirt.
+Private to the collection. The child has only one open descriptor, a socket to this process. So no
+other program waits for the child: neither SSH (for the end of a module's output), nor a lock, nor
+libvirt.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ from .detach import let_go
 
 _LENGTH = struct.Struct(">Q")
 
-#: The process ids of children that are about to end.
+#: The process ids of children that will end soon.
 _ENDING: list[int] = []
 
-#: True in such a child.
+#: The mark of such a child: True in a child.
 _SELF = {"is_child": False}
 
 
@@ -37,7 +39,8 @@ def is_child() -> bool:
 
 
 class Child:
-    """A child that calls ``function(*args)`` for each ``args`` of ``many``, and after that what ask() sends it.
+    """A child that calls ``function(*args)`` for each ``args`` of ``many``, and then carries out
+    the requests of ask().
 
     :raises OSError: no process can be made.
     """
@@ -48,12 +51,12 @@ class Child:
         self._heard = b""
         self._pid = os.fork()
         if self._pid == 0:
-            # The fork gives the child its first work, of any kind.
+            # The fork gives the child its first work, so the function can be of any kind.
             _work(theirs, function, many)
         theirs.close()
 
     def ask(self, request: bytes, seconds: float) -> None:
-        """Have it do more.
+        """Send the child more work.
 
         :param request: a pickled (function, many).
         """
@@ -63,7 +66,7 @@ class Child:
     def answer(self, seconds: float) -> tuple[bool, Any]:
         """Return the next outcome: (True if the function returned, its result or exception).
 
-        :raises socket.timeout: it does not come in time.
+        :raises socket.timeout: the outcome is late.
         :raises EOFError: the child has ended.
         """
         self._line.settimeout(seconds)
@@ -71,20 +74,22 @@ class Child:
         return pickle.loads(data)
 
     def close(self) -> None:
-        """Let it end by itself."""
+        """Close the line, so that the child ends by itself."""
         self._line.close()
         _ENDING.append(self._pid)
 
     def kill(self) -> None:
-        """Kill the child without waiting for its end: a process that is blocked in the kernel ends
-        when the kernel lets it.
+        """Kill the child, but do not wait for its end: a process that is blocked in the kernel may
+        end much later.
         """
         self.close()
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
 
     def forget(self) -> None:
-        """Forget the child in a fork of this process: it is not the fork's."""
+        """Forget the child in a fork of this process, because the child does not belong to the
+        fork.
+        """
         self._line.close()
 
 
@@ -129,10 +134,11 @@ def _receive(line: socket.socket, heard: bytes) -> tuple[bytes, bytes]:
 
 
 def _work(line: socket.socket, function: Callable[..., Any], many: Sequence[tuple[Any, ...]]) -> NoReturn:
-    """Work until the other process ends; does not return."""
+    """Work until the parent process ends. Do not return."""
     _SELF["is_child"] = True
     try:
-        # Nothing of the other process is torn down here: to free an object of libvirt's may say goodbye to libvirt.
+        # Free no object of the parent process: to free an object of libvirt may send a message to
+        # libvirt.
         gc.disable()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A process that outlives the connection it was started over.
+"""A process that survives the end of the connection to the host.
 
-Private to the collection. Fork first, touch libvirt later: a libvirt connection or its event loop must
-not cross a fork.
+Private to the collection. Call spawn() before any call to libvirt: a libvirt connection or its
+event loop must not cross a fork.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ def spawn(work: Callable[[Callable[[str], None]], object]) -> int:
     """Run ``work(say)`` in a process with a session of its own, without terminal, and return at
     once.
 
-    ``say(word)`` sends one word back, the first time it is called. Returns a descriptor for
-    :func:`hear`. Everything that ``work`` needs must have been imported by now: the files of the
-    module are removed when the module ends.
+    The first call of ``say(word)`` sends one word back. All modules that ``work`` needs must
+    already be imported, because the files of the module are removed at its end.
+
+    :returns: a descriptor for :func:`hear`.
     """
-    # One for each: a call may start more than the 1024 that a process may mostly have open.
+    # Each process needs a descriptor. A call may need more than the usual limit of 1024 open
+    # descriptors.
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -93,7 +95,7 @@ def hear(ears: Mapping[Any, int], seconds: float) -> dict[Any, str | None]:
     """
     words = dict.fromkeys(ears)
     open_ears = {descriptor: key for key, descriptor in ears.items()}
-    # Not select(), which knows no descriptor above 1023.
+    # Do not use select(): it does not support descriptors above 1023.
     heard = select.poll()
     for descriptor in open_ears:
         heard.register(descriptor, select.POLLIN)

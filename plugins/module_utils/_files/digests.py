@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The content of large files in one short text, read once for as long as a file stays as it is.
+"""Digests of the content of large files. A file is read again only after a change.
 
-Private to the collection. A digest is made of digests of pieces, so that a long file can be read over several
-calls, and holes count as the zeros that they are, so that copies with other holes have the same one.
+Private to the collection. A digest is made of digests of pieces, so that several calls can read a
+long file. Holes count as zeros, so that copies with different holes have the same digest.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ PIECE = 64 << 20
 BLOCK = 1 << 20
 _ZEROS = bytes(BLOCK)
 
-#: Seconds that one piece may take to be read.
+#: The time limit in seconds to read one piece.
 PIECE_LIMIT = 300
 
-#: A file that was changed in the last so many seconds may be changed again without another time of change.
+#: The seconds after a change in which a file may change again with the same time of change.
 SETTLED = 3
 
 
@@ -85,7 +85,7 @@ def _whole(size: int, pieces: Iterable[str]) -> str:
 
 
 def _piece(path: str, start: int) -> str:
-    """Return the digest of one piece of a file; holes are not read."""
+    """Return the digest of one piece of a file. Do not read holes."""
     found = hashlib.sha256()
     with open(path, "rb", buffering=0) as handle:
         descriptor, offset = handle.fileno(), start
@@ -114,8 +114,8 @@ def stamp_of(status: os.stat_result) -> dict[str, Any]:
 
 
 def is_settled(stamp: Mapping[str, Any]) -> bool:
-    """Return True if a file was unchanged for long enough that its times of change would show the
-    next change.
+    """Return True if the last change of a file is old enough. Then the next change gives the file
+    another time of change.
     """
     return time.time() - float(stamp["changed"]) > SETTLED
 
@@ -123,7 +123,8 @@ def is_settled(stamp: Mapping[str, Any]) -> bool:
 def of_file(path: str, seconds: float | None = None) -> tuple[str | None, dict[str, Any]]:
     """Return ``(digest, stamp)`` of a file of this host.
 
-    :param seconds: the time to read it; the next call goes on from there. With 0 nothing is read: only a known digest is returned.
+    :param seconds: the time limit to read the file; the next call continues there. With 0 the
+        function reads nothing and returns only a known digest.
     :returns: a digest of None when there was no time, or it changed while it was read.
     :raises OSError: it cannot be read, or is no file.
     :raises Unresponsive: its file system does not answer.
@@ -156,14 +157,16 @@ def of_file(path: str, seconds: float | None = None) -> tuple[str | None, dict[s
 
 
 def folder() -> str:
-    """Return the folder of the digests: root's survives a reboot, another user's is in the home."""
+    """Return the folder of the digests. The folder of root survives a reboot; other users have it
+    in the home.
+    """
     if os.geteuid() == 0:
         return "/var/lib/drover/digests"
     return os.path.join(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "drover", "digests")
 
 
 def recall(name: str, stamp: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the dict that is kept under a name, or None if it is about another state of the file."""
+    """Return the dict that keep() has saved under a name; None if the file has changed."""
     try:
         with open(os.path.join(folder(), f"{name}.json"), encoding="utf-8") as handle:
             found = json.load(handle)

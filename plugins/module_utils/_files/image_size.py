@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sizes of a disk image from its first bytes and its inode, without starting a program.
+"""The sizes of a disk image from its first bytes and its inode, without the start of a program.
 
 Private to the collection. Source: the qcow2 specification (docs/interop/qcow2.txt in QEMU).
 """
@@ -21,7 +21,7 @@ _QCOW2_MAGIC = b"QFI\xfb"
 def image_size(path: str, image_format: str | None) -> tuple[int, int] | None:
     """Return ``(virtual bytes, allocated bytes)`` of the image file, or None if it cannot be read.
 
-    A raw file's virtual size is its length. The space taken is what the file system gave it.
+    The virtual size of a raw file is its length. The allocated bytes come from the file system.
     """
     try:
         info = os.stat(path)
@@ -36,9 +36,7 @@ def image_size(path: str, image_format: str | None) -> tuple[int, int] | None:
 
 
 def qcow2_virtual_size(path: str) -> int | None:
-    """Return the virtual size in bytes that a qcow2 header states, or None when it is no qcow2
-    file.
-    """
+    """Return the virtual size in bytes from a qcow2 header; None if the file is no qcow2 file."""
     with open_regular(path) as handle:
         header = handle.read(32)
     if len(header) < 32 or header[:4] != _QCOW2_MAGIC:

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Calls that are waited for so long and no longer.
+"""Calls with a time limit.
 
-Private to the collection. Each is made in a helper thread. A thread that does not come back is left
-to itself: it does not keep the process from ending, as long as it waits for another process
-(libvirt's answer) and not for a disk, see ``_files``.
+Private to the collection. Each call runs in a helper thread. A thread without a result is left
+alone. It does not prevent the end of the process if it waits for another process (an answer of
+libvirt). It does if it waits for a disk; see module access of ``_files``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-#: Helpers that wait for work.
+#: The helpers that wait for work.
 _IDLE: list[_Helper] = []
 
 # No thread survives a fork.
@@ -26,14 +26,15 @@ os.register_at_fork(after_in_child=_IDLE.clear)
 
 
 class Late(Exception):
-    """The call did not end in time."""
+    """The error for a call that did not end in time."""
 
 
 def within(seconds: float, call: Callable[[], Any], alive: Callable[[], float] | None = None) -> Any:
     """Return the result of ``call()``, or raise its exception here.
 
-    :param alive: says when something last moved (time.monotonic()); the seconds are counted from then.
-    :raises Late: it has not ended by then.
+    :param alive: a function that returns the time of the last progress (time.monotonic()); the
+        seconds count from there.
+    :raises Late: the call has not ended in time.
     """
     try:
         helper = _IDLE.pop()
@@ -44,8 +45,7 @@ def within(seconds: float, call: Callable[[], Any], alive: Callable[[], float] |
     try:
         over = helper.wait(seconds, alive)
     except BaseException:
-        # A signal ends this process. The call under way is finished first, or its result would be
-        # lost.
+        # A signal ends this process. Wait for the running call first, or its result is lost.
         if helper.wait(seconds, alive):
             helper.answer()
         raise
@@ -59,7 +59,7 @@ def within(seconds: float, call: Callable[[], Any], alive: Callable[[], float] |
 
 
 def is_limited() -> bool:
-    """Return True if the present code is run by :func:`within`."""
+    """Return True if :func:`within` runs the present code."""
     return isinstance(threading.current_thread(), _Helper)
 
 
@@ -86,7 +86,7 @@ class _Helper(threading.Thread):
         self._asked.put(call)
 
     def wait(self, seconds: float, alive: Callable[[], float] | None) -> bool:
-        """Return True if it ended in time."""
+        """Return True if the call ended in time."""
         began = time.monotonic()
         while True:
             if self._over.acquire(timeout=max(0, began + seconds - time.monotonic())):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The mounts that this process sees; the kernel lists them without a touch of any file system.
+"""The mounts that this process sees. The kernel lists them without access to any file system.
 
 Private to the collection.
 """
@@ -20,8 +20,8 @@ SWAPS = "/proc/swaps"
 
 
 def all_mounts() -> list[Mount]:
-    """Return a list of (mount point, root, type, source); a mount that hides others comes after
-    them.
+    """Return a list of (mount point, root, type, source). A mount comes after the mounts that it
+    hides.
     """
     try:
         with open(MOUNTINFO, encoding="utf-8", errors="backslashreplace") as file:
@@ -45,7 +45,7 @@ def parse_mounts(text: str) -> list[Mount]:
 
 
 def swap_files() -> list[str]:
-    """Return the files that this host swaps to."""
+    """Return the swap files of this host."""
     try:
         with open(SWAPS, encoding="utf-8", errors="backslashreplace") as file:
             rows = [line.split() for line in file.read().splitlines()[1:]]
@@ -60,9 +60,9 @@ def _plain(text: str) -> str:
 
 
 def mount_of(path: str, mounts: Iterable[Mount]) -> Mount | None:
-    """Return the mount that a path lies on, as all_mounts() returns it, or None.
+    """Return the mount of a path, in the form of all_mounts(); None without a mount.
 
-    :param path: absolute and without links.
+    :param path: an absolute path without links.
     """
     best = None
     for mount in mounts:

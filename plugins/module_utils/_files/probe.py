@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The signs of life of another host: its answers, and its disks in use."""
+"""Signs of life of another host: its answers, and locks on its disks."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ from typing import NamedTuple
 
 from . import access
 
-#: Seconds to look at one disk; the storage that another host has lost may be lost here too.
+#: The time limit in seconds for a look at one disk. If another host has lost its storage, this host
+#: may have lost it too.
 LOOK = 5
 
-#: Errors that the other host itself sends: a closed port is an answer too. (A router or a firewall
-#: says "unreachable".)
+#: The errors that the other host itself sends. So a closed port is an answer too. (A router or a
+#: firewall sends "unreachable".)
 ANSWERS = (errno.ECONNREFUSED, errno.ECONNRESET)
 FLOCK = "hhqqi"  # struct flock of Linux with 64 bits: type, whence, start, length, pid
 
 
 class Reached(NamedTuple):
-    """The reaction of a host to a TCP connection. answers: None if this host cannot even try.
-    answers: None where this host cannot even try. closed: it answers that the port is closed.
+    """The reaction of a host to a TCP connection.
+
+    answers: True if the host answers; None if this host cannot even try. closed: True if the host
+    answers that the port is closed.
     """
 
     answers: bool | None
@@ -41,7 +44,7 @@ class Reached(NamedTuple):
 def reach(address: str, port: int, timeout: float) -> Reached:
     """Find out if a host answers on a TCP port.
 
-    :param timeout: seconds in all.
+    :param timeout: the time limit in seconds for all attempts together.
     """
     deadline, last = time.monotonic() + timeout, "nothing was tried"
     try:
@@ -76,15 +79,15 @@ def reach_each(addresses: Sequence[str], port: int, timeout: float) -> list[Reac
 def in_use(path: str) -> bool | None:
     """Return True if a process on any host holds a lock on a file.
 
-    :returns: True, False, or None if it is not known.
+    :returns: True, False, or None if the state is unknown.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        # The lock is tested, not taken: the test shows if another lock conflicts with a writer's
-        # lock on the whole file.
+        # Test the lock, but do not take it. The test shows if another lock conflicts with a
+        # writer's lock on the whole file.
         answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         return struct.unpack(FLOCK, answer)[0] != fcntl.F_UNLCK
     except (OSError, struct.error):
@@ -96,7 +99,8 @@ def in_use(path: str) -> bool | None:
 def storage(paths: Sequence[str], locked_by_libvirt: bool) -> tuple[str, list[str]]:
     """Return the evidence from the locks of a host's disks.
 
-    :param locked_by_libvirt: libvirt locks disks on all hosts; otherwise no lock proves nothing.
+    :param locked_by_libvirt: True if libvirt locks disks on all hosts. If not, a missing lock
+        proves nothing.
     :returns: (active, silent or unknown; the paths in use).
     """
     looks = access.call_each(in_use, [(path,) for path in paths], LOOK)
@@ -110,7 +114,7 @@ def storage(paths: Sequence[str], locked_by_libvirt: bool) -> tuple[str, list[st
 
 def locked_by_libvirt(file: str = "/etc/libvirt/qemu.conf") -> bool:
     """Return True if libvirt locks the files of disks here, in the set-up of role hypervisor.
-    sanlock has its leases in separate files.
+    The function returns False for sanlock, because its leases are in separate files.
     """
     try:
         with open(file, encoding="utf-8", errors="replace") as text:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 
 class Problem(Exception):
-    """A failure whose text tells an operator what to do."""
+    """A failure with a text that tells the operator what to do."""
 
 
 def sentence(problem: Exception) -> str:
-    """Return the text of a failure as a sentence. A text with a full stop is one already, and may begin with a name."""
+    """Return the text of a failure as a sentence. A text with a full stop is already a sentence,
+    and may begin with a name.
+    """
     text = str(problem)
     return text if text.endswith(".") else f"{text[:1].upper()}{text[1:]}."

@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs qemu-img on a volume, and ends what writes to one with the process that started it.
+"""The start of qemu-img, so that it ends together with the process that started it.
 
-Private to the collection. A module has the lock of its instance while it lives. A copy that went on after the module was killed would write to
-the disk of the guest that the next call starts from that volume.
+Private to the collection. A module has the lock of its instance until its end. If a copy survived
+the end of the module, it could write to a volume after the next call has started a guest with this
+volume.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ _PR_SET_PDEATHSIG = 1
 
 
 def ending_with_caller() -> Callable[[], None]:
-    """Return what a program that this process starts does before it begins (``preexec_fn``), so that it ends with the thread that has started it."""
+    """Return what a program that this process starts does before it begins (``preexec_fn``), so
+    that it ends with the thread that has started it.
+    """
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
 
     def end_with_parent() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        # It may have ended before that.
+        # The parent may have ended before this call.
         if os.getppid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -36,12 +39,14 @@ def ending_with_caller() -> Callable[[], None]:
 
 
 def run(words: Sequence[str], seconds: int, pass_fds: Collection[int] = ()) -> subprocess.CompletedProcess[str]:
-    """Run ``qemu-img`` with these words.
+    """Run ``qemu-img`` with arguments.
 
-    :raises OSError: it cannot be started.
-    :raises subprocess.TimeoutExpired: it took longer, and was killed.
+    :param seconds: the time limit.
+    :param pass_fds: descriptors that stay open in the program.
+    :raises OSError: the program cannot be started.
+    :raises subprocess.TimeoutExpired: the program took longer and was killed.
     """
-    # Not run_command: it has no limit of time, and hands on no pipe.
+    # Do not use run_command: it has no time limit and cannot pass descriptors.
     # pylint: disable-next=ansible-bad-function,subprocess-popen-preexec-fn
     return subprocess.run(
         ["qemu-img", *words],

@@ -12,7 +12,7 @@ OS_RELEASE = "/etc/os-release"
 
 
 def names() -> set[str]:
-    """Return the names of this system and of the systems that it is like, such as debian and ubuntu
+    """Return the names of this operating system and of similar systems, such as ubuntu and debian
     (os-release(5): ID, ID_LIKE).
     """
     try:
