@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The way to libvirt: guarded import, connections, and errors put in words.
+"""The access to libvirt: guarded import, connections, and the text of errors.
 
 Private to the collection. All functions below raise :class:`LibvirtProblem` with one sentence for
 an operator; :func:`connect` turns it into the module's failure.
 
-Every call to libvirt ends: a libvirtd that hangs, as it does when storage hangs, takes connections and answers nothing,
-and libvirt itself knows no limit.
+Every call to libvirt has a time limit. libvirt itself has no limit: if storage hangs, libvirtd
+hangs too, accepts connections and does not answer.
 """
 
 from __future__ import annotations
@@ -45,33 +45,33 @@ except ImportError:
 else:
     LIBVIRT_IMPORT_ERROR = None
 
-#: Seconds a connection may take to be made; a dead host behind SSH would take two minutes.
+#: The time limit of a new connection in seconds. With a dead host behind SSH it would take two
+#: minutes.
 CONNECT_TIMEOUT = 30
 
-#: Seconds within which sshd turns a connection away.
+#: The greatest time in seconds until sshd rejects a connection.
 TURNED_AWAY = 10
 
-#: Interpreters that distributions ship python3-libvirt for.
+#: The interpreters with a package python3-libvirt in distributions.
 SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/usr/bin/python3.9")
 
-#: The reason why a new value may not count yet: destinations are reached by the values in the
-#: store.
+#: The reason why a new value may not count yet: a destination is reached by the value in the store.
 _RECORDED = " Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it."
 
 is_local = machine.is_local
 
 _EVENT_LOOP = {"started": False}
 
-#: The last error of this thread, as libvirt reported it.
+#: The last error of libvirt in this thread.
 _LAST = threading.local()
 
 
 class LibvirtProblem(Problem):
-    """Something about libvirt that an operator can act on; the text says what to do."""
+    """A failure of libvirt. The text tells the operator what to do."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
-        #: libvirt's error code (VIR_ERR_*) where libvirt was the one to complain, else None.
+        #: libvirt's error code (VIR_ERR_*); None for an error from other code.
         self.code = code
 
 
@@ -82,13 +82,13 @@ class LibvirtSilent(*((LibvirtProblem, libvirt.libvirtError) if libvirt else (Li
     """
 
     def __init__(self, message: str) -> None:
-        # Not libvirtError's, which takes the text of the last error of libvirt's.
+        # Do not call libvirtError.__init__(): it uses the text of libvirt's last error.
         Exception.__init__(self, message)  # pylint: disable=non-parent-init-called,super-init-not-called
         self.code = self.err = None
 
 
 def host_name() -> str:
-    """Return the name of the machine that this runs on."""
+    """Return the name of this machine."""
     return socket.gethostname()
 
 
@@ -117,15 +117,15 @@ def require_binding(module: AnsibleModule) -> None:
 
 
 def canonical_uuid(text: str) -> str:
-    """Return a uuid as libvirt writes it, from any spelling.
+    """Return a uuid in libvirt's spelling, from any spelling.
 
-    :raises ValueError: it is none.
+    :raises ValueError: the text is no uuid.
     """
     return str(uuid.UUID(text))
 
 
 def domain_uuid(module: AnsibleModule, text: str, done: str) -> str:
-    """Return the uuid of a domain as libvirt writes it; the module fails where it is none.
+    """Return the uuid of a domain in libvirt's spelling. Fail the module if the text is no uuid.
 
     :param done: the action that was not done, such as started.
     """
@@ -138,20 +138,21 @@ def domain_uuid(module: AnsibleModule, text: str, done: str) -> str:
 
 
 def silence() -> None:
-    """Keep libvirt from printing each error to stderr by itself; errors arrive as exceptions."""
+    """Stop libvirt from printing each error to stderr. Errors arrive as exceptions."""
     if libvirt is not None:
         libvirt.registerErrorHandler(_swallow, None)
 
 
 def _swallow(context: Any, error: Any) -> None:
-    """Print nothing for an error: see :func:`silence`."""
+    """Remember an error and print nothing, see :func:`silence`."""
     _LAST.error = error
 
 
 def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of libvirt with exceptions that always have libvirt's error.
 
-    The binding reads the error only when it makes its exception, and what Python frees of libvirt's in between clears it.
+    The binding reads the error late, when it makes its exception. If Python frees an object of
+    libvirt in between, this clears the error.
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -159,7 +160,7 @@ def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except libvirt.libvirtError as exc:
-            # Cleared in the middle of the reading, it has no code.
+            # If the error was cleared during the read, the exception has no code.
             if not (exc.err and exc.err[0]) and _LAST.error is not None:
                 exc.err, exc.args = _LAST.error, (_LAST.error[2],)
             raise
@@ -178,8 +179,8 @@ def is_system(conn: Any) -> bool:
 
 
 def quiet_uri(uri: str) -> str:
-    """Return ``uri`` with SSH's questions switched off, so that a missing key fails rather than
-    hangs.
+    """Return ``uri`` with SSH's questions switched off. Then a missing key is an error and not a
+    hang.
     """
     parts = urllib.parse.urlsplit(uri)
     if "+ssh" not in parts.scheme or "no_tty=" in parts.query:
@@ -189,7 +190,7 @@ def quiet_uri(uri: str) -> str:
 
 
 def uri_host(uri: str) -> str:
-    """Return the host that ``uri`` names, or this machine's name."""
+    """Return the host in ``uri``, or the name of this machine."""
     try:
         return urllib.parse.urlsplit(uri).hostname or host_name()
     except ValueError:
@@ -197,9 +198,9 @@ def uri_host(uri: str) -> str:
 
 
 def start_event_loop() -> None:
-    """Run libvirt's event loop in a daemon thread, which keep-alive messages need.
+    """Run libvirt's event loop in a daemon thread. Keep-alive messages need it.
 
-    Call it after forking, never before: threads do not survive a fork.
+    Call this function only after a fork: threads do not survive a fork.
     """
     if _EVENT_LOOP["started"]:
         return
@@ -217,7 +218,7 @@ def _run_events() -> None:
 
 
 def text_of(error: object) -> str:
-    """Return the text of a libvirt error on one line, without libvirt's own prefix for oddities."""
+    """Return the text of a libvirt error on one line, without libvirt's general prefixes."""
     text = " ".join(str(error).split())
     for prefix in ("internal error: ", "operation failed: "):
         if text.startswith(prefix):
@@ -226,32 +227,32 @@ def text_of(error: object) -> str:
 
 
 def code_of(error: object) -> int | None:
-    """Return libvirt's error code of an exception, or None."""
+    """Return libvirt's error code of an exception; None without one."""
     getter = getattr(error, "get_error_code", None)
     return getter() if getter else None
 
 
 def is_unsupported(error: object) -> bool:
-    """Return True if the driver does not have a call, or does not have it with these flags."""
+    """Return True if the driver does not support a call, or does not support its flags."""
     return code_of(error) in (libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED)
 
 
 def domain_of(error: object) -> int | None:
-    """Return the part of libvirt that an error comes from (VIR_FROM_*), or None."""
+    """Return the part of libvirt that reported an error (VIR_FROM_*); None without one."""
     getter = getattr(error, "get_error_domain", None)
     return getter() if getter else None
 
 
 def number_of(error: object) -> int | None:
-    """Return the error number of the system (errno) that an error of libvirt's is about, or None."""
+    """Return the error number of the system (errno) in an error of libvirt; None without one."""
     return error.get_int1() if code_of(error) == libvirt.VIR_ERR_SYSTEM_ERROR else None  # type: ignore[attr-defined]  # it is libvirt's
 
 
 def is_pool_busy(error: object) -> bool:
-    """Return True if the trouble with a storage pool may be over soon: another process starts,
-    stops or refreshes it, or makes a volume in it.
+    """Return True if an error of a storage pool may be temporary: another process starts, stops or
+    refreshes the pool, or makes a volume in it.
 
-    libvirt has no special code for this, and its words are in the language of its host. Errors of
+    libvirt has no special code for this, and its texts are in the language of its host. Errors of
     programs such as qemu-img have another domain.
     """
     codes = (libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INTERNAL_ERROR)
@@ -260,16 +261,17 @@ def is_pool_busy(error: object) -> bool:
 
 
 def opened_again(uri: str, opening: Callable[[], Any]) -> Any:
-    """Open a connection; over SSH up to three times: sshd turns some away when many knock at once (MaxStartups).
+    """Open a connection. Try up to three times over SSH: sshd rejects some of many new connections
+    (MaxStartups).
 
-    :raises LibvirtProblem: it cannot be made.
+    :raises LibvirtProblem: the connection cannot be made.
     """
     for pause in (1, 2):
         begun = time.monotonic()
         try:
             return opening()
         except LibvirtProblem as exc:
-            # A connection that sshd turns away ends at once.
+            # If sshd rejects a connection, it ends at once.
             turned_away = "+ssh" in uri and exc.code == libvirt.VIR_ERR_SYSTEM_ERROR and time.monotonic() - begun < TURNED_AWAY
             if not turned_away:
                 raise
@@ -281,7 +283,8 @@ def open_connection(uri: str, keepalive: bool = False, seconds: float | None = N
     """Open ``uri`` within so many seconds (CONNECT_TIMEOUT by default) and return the connection,
     with a time limit on all its calls (:class:`Limited`).
 
-    With ``keepalive`` a peer that goes silent makes calls fail after about 25 seconds (needs :func:`start_event_loop`). Raises
+    With ``keepalive`` a peer that goes silent makes calls fail after about 25 seconds (needs
+    :func:`start_event_loop`). Raises
     :class:`LibvirtProblem`.
     """
     if libvirt is None:
@@ -304,7 +307,8 @@ def open_connection(uri: str, keepalive: bool = False, seconds: float | None = N
         try:
             conn.setKeepAlive(5, 5)
         except libvirt.libvirtError:
-            # A driver that needs no connection (test:///) or an old daemon: nothing to keep alive.
+            # The driver needs no connection (test:///), or the daemon is old: there is nothing to
+            # keep alive.
             pass
     explain = functools.partial(missing_drivers.explain, local=is_local(uri))
     return Limited(conn, Line(uri_host(uri), LibvirtSilent, _classes(), _kept, is_pool_busy, conn, explain))
@@ -357,7 +361,7 @@ def _connect_message(uri: str, error: Exception) -> str:
 
 
 def connect(module: AnsibleModule, uri: str) -> Limited:
-    """Return a connection to ``uri``, or fail the module with a sentence."""
+    """Return a connection to ``uri``. Fail the module if it cannot be opened."""
     require_binding(module)
     try:
         return open_connection(uri)

@@ -16,7 +16,7 @@ from typing import Any
 
 from .._files.limits import Late, is_limited, within
 
-#: Seconds that a call may take.
+#: The time limit of a call in seconds.
 CALL_TIMEOUT = 60
 
 #: Calls that may take longer, or need no limit (0: they only read data of this process). None is
@@ -25,21 +25,21 @@ CALL_TIMEOUTS = {
     "name": 0,
     "UUIDString": 0,
     "close": 10,
-    # libvirt calls the QEMU of each running domain, and starts each emulator that it does not know yet.
+    # libvirt calls the QEMU of each running domain, and starts each unknown emulator.
     "getAllDomainStats": 120,
     "domainListGetStats": 120,
     "getCapabilities": 120,
     "getDomainCapabilities": 120,
-    # libvirt waits for the guest's agent for a minute before it presses the power button.
+    # libvirt waits one minute for the guest's agent before it presses the power button.
     "shutdown": 120,
     "reboot": 120,
-    # A guest starts; on huge pages all of its memory is cleared first.
+    # A guest starts. On huge pages all its memory is cleared first.
     "createWithFlags": 180,
-    # The memory that was saved is read first; a pool or a volume is made.
+    # libvirt first reads saved memory of a domain, or makes a pool or a volume.
     "create": 900,
     "createXML": 900,
     "createXMLFrom": 900,
-    # The memory of a large guest is given back, and its devices are reset.
+    # The host frees the memory of a large guest, and resets its devices.
     "destroy": 180,
     # Every image of a pool is opened, and calls about a pool or its volumes wait for that.
     "refresh": 300,
@@ -49,33 +49,35 @@ CALL_TIMEOUTS = {
     "storagePoolLookupByName": 300,
     "storageVolLookupByName": 300,
     "storageVolLookupByPath": 300,
-    # A large file goes at the speed of its file system.
+    # The time to remove a large file depends on the file system.
     "delete": 600,
-    # The sent data reach the disk; libvirt answers when all of them have.
+    # libvirt answers after all sent data have reached the disk.
     "finish": 900,
     # The limit is from one piece to the next.
     "sendAll": 120,
     "sparseSendAll": 120,
-    # The guest freezes its file systems, and a new image is made for each disk.
+    # The guest freezes its file systems, and libvirt makes a new image for each disk.
     "snapshotCreateXML": 300,
-    # An image is made for each disk.
+    # libvirt makes an image for each disk.
     "backupBegin": 300,
-    # The memory of the guest is read; what the guest still writes reaches the merged image.
+    # libvirt reads the memory of the guest, and the last writes of the guest reach the merged
+    # image.
     "revertToSnapshot": 900,
     "blockJobAbort": 180,
     "migrateToURI3": None,
 }
 
-#: Calls about the abilities of a hypervisor. libvirt may start each emulator for an answer, and
-#: where KVM is broken it does so for each call again, which takes seconds. So each is called once
-#: over a connection, and a refusal is kept too.
+#: The calls about the abilities of a hypervisor. libvirt may start each emulator for an answer.
+#: With a broken KVM it does this again for each call, and this takes seconds. So each call is made
+#: only once over a connection. A failure is remembered too.
 CAPABILITIES = ("getCapabilities", "getDomainCapabilities", "compareHypervisorCPU", "baselineHypervisorCPU")
 
-#: The limit of these calls is for the time between two callbacks: they go on for as long as data
+#: The limit of these calls is the time between two callbacks. A call may continue as long as data
 #: move.
 BY_PIECES = ("sendAll", "sparseSendAll")
 
-#: libvirt refuses these calls while it makes a volume of the same pool for another call, and has not begun anything then.
+#: libvirt refuses these calls while it makes a volume of the same pool for another call. A refused
+#: call has changed nothing.
 POOL_CALLS = ("createXML", "createXMLFrom", "refresh")
 #: Seconds that a call waits for the end of that work, the same if the pool is not active (it may be
 #: starting), and between two tries.
@@ -85,14 +87,15 @@ POOL_PATIENCE, POOL_STARTS, POOL_PAUSE = 60, 3, 0.25
 class Line:
     """The calls over one connection.
 
-    :param host: the name of the host of that libvirt.
-    :param error: the exception for one that does not answer in time, made of a sentence.
+    :param host: the name of the host of the libvirt.
+    :param error: the exception class for a call without an answer in time; it takes a sentence.
     :param classes: the classes of the objects that libvirt returns.
     :param busy: a function that returns True if an exception may mean that a storage pool is busy.
     :param kept: a function that wraps another one so that its exceptions keep libvirt's error, see
         _libvirt.
-    :param explain: returns better words for the failure of a call than libvirt's, or None; called with the name of the call, the exception, the host
-        and what makes another call.
+    :param explain: a function that returns a better text for the failure of a call than libvirt's
+        text, or None. Its arguments are the name of the call, the exception, the host, and a
+        function that makes another call.
     """
 
     def __init__(
@@ -107,14 +110,15 @@ class Line:
     ) -> None:
         self._host, self._error, self._classes, self._kept, self._busy = host, error, classes, kept, busy
         self._conn, self._explain = conn, explain
-        #: The answers of CAPABILITIES, or the exceptions, by call and arguments; guests are checked in several threads.
+        #: The answers to CAPABILITIES, or the exceptions, by call and arguments. Several threads
+        #: check guests.
         self._known: dict[str, tuple[Any, Exception | None]] = {}
         self._asking = threading.Lock()
-        #: The error of the connection, once it did not answer.
+        #: The error of a silent connection; None before that.
         self._silent: str | None = None
 
     def call(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Return the result of a method of that name, given as a function. It waits for other work
+        """Return the result of a method, given by its name and as a function. Wait for other work
         in the same storage pool.
         """
         if name not in CAPABILITIES:
@@ -157,7 +161,7 @@ class Line:
             time.sleep(POOL_PAUSE)
 
     def _ask(self, name: str, *args: Any) -> Any:
-        """Return what the connection answers to a call."""
+        """Return the answer of the connection to a call."""
         return self._call(name, getattr(self._conn, name), args, {})
 
     def _call(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -182,7 +186,7 @@ class Line:
             raise self._error(silent) from None
 
     def limited(self, value: Any) -> Any:
-        """Return ``value`` with a limit on the objects of libvirt in it too."""
+        """Return ``value`` with a time limit on the objects of libvirt in it."""
         if isinstance(value, self._classes):
             return Limited(value, self)
         if isinstance(value, (list, tuple)):
@@ -194,7 +198,8 @@ class Limited:
     """An object of libvirt with a time limit on all its calls, and on all calls of the objects that
     it returns.
 
-    After one that did not answer in time nothing more is sent, and each raises the same error at once.
+    After one that did not answer in time nothing more is sent, and each raises the same error at
+    once.
     """
 
     __slots__ = ("_object", "_line")
@@ -216,8 +221,9 @@ def _bare(argument: Any) -> Any:
 
 
 def _with_beat(args: Sequence[Any]) -> tuple[list[Any], Callable[[], float]]:
-    """Return (the arguments, a function that returns the time of the last call of a function among
-    them).
+    """Return (the arguments, a function that returns the time of the last callback).
+
+    A callback is a function in the arguments.
     """
     last = [time.monotonic()]
 

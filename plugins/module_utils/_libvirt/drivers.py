@@ -5,10 +5,12 @@
 """The drivers of libvirt beside the driver of QEMU, and the packages that have them. Each driver
 may be missing on a host.
 
-Private to the collection. The controller takes its words from here too, so nothing here needs libvirt. Packages, by ``apt-cache show`` and ``dnf info``:
+Private to the collection. The controller uses these texts too, so this module does not need
+libvirt. Packages, by ``apt-cache show`` and ``dnf info``:
 
-- Debian and Ubuntu: one for each driver from libvirt 10.6.0 on (Debian 13); before, libvirt-daemon has them, but for a few types of pools.
-- Fedora, RHEL and SUSE: one for each driver; the package of the storage driver is
+- Debian and Ubuntu: one package for each driver from libvirt 10.6.0 on (Debian 13); before that,
+  libvirt-daemon has the drivers, except for a few types of pools.
+- Fedora, RHEL and SUSE: one package for each driver; the package of the storage driver is
   libvirt-daemon-driver-storage-core.
 """
 
@@ -18,7 +20,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-#: Debian has a package for each driver from this version of libvirt on.
+#: The first version of libvirt with a package for each driver on Debian.
 _DEBIAN_SPLITS = 10_006_000
 #: Types of pools that had separate packages in Debian before.
 _DEBIAN_ALWAYS_SPLIT = ("gluster", "iscsi-direct", "rbd", "zfs")
@@ -29,7 +31,8 @@ _IN_STORAGE = ("dir", "fs", "netfs")
 class Driver(NamedTuple):
     """A driver of libvirt.
 
-    :param probe: the cheapest call that it answers, with the arguments; :param calls: of connections, all that need it.
+    :param probe: the cheapest call that it answers, with the arguments; :param calls: of
+        connections, all that need it.
     :param lost: the functions that do not work on a host without it.
     """
 
@@ -91,7 +94,8 @@ DRIVERS: Mapping[str, Driver] = {
 
 
 def package(name: str, version: int, systems: Iterable[str]) -> str:
-    """Return the package that has a driver, such as storage or storage-rbd, or the packages of all distributions where it is not known which it is.
+    """Return the package that has a driver, such as storage or storage-rbd, or the packages of all
+    distributions where it is not known which it is.
 
     :param version: the version of libvirt there; :param systems: the host's distribution, and the
         distributions that it is like.
@@ -122,10 +126,10 @@ def remedy(missing: Mapping[str, Any]) -> str:
 
 
 def pool_remedy(missing: Iterable[Mapping[str, Any]], types: Mapping[str, str], kind: str | None = None) -> str:
-    """Return what to do where a host does not have a storage pool.
+    """Return the advice for a host without a storage pool.
 
-    :param missing, types: its facts missing_drivers and missing_pool_types.
-    :param kind: the type of the pool; None where that is not known.
+    :param missing, types: the facts missing_drivers and missing_pool_types of the host.
+    :param kind: the type of the pool; None for an unknown type.
     """
     for each in missing:
         if each["driver"] == "storage":

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The addresses of this host at which others may see it, as the kernel has them.
+"""The addresses of this host that other hosts may see, from the kernel.
 
-Private to the collection. Sources: Linux, Documentation/filesystems/proc.rst (``/proc/net``); fib_trie lists an address of the host as
-``/32 host LOCAL``.
+Private to the collection. Sources: Linux, Documentation/filesystems/proc.rst (``/proc/net``);
+fib_trie lists an address of the host as ``/32 host LOCAL``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _text(path: str) -> str:
         with open(path, encoding="ascii", errors="replace") as file:
             return file.read()
     except OSError:
-        # Without IPv6.
+        # The host has no IPv6.
         return ""
 
 

@@ -2,10 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The identity of a machine, and its comparison with the one that the store has for a host.
+"""The identity of a machine, and its comparison with the identity of a host in the store.
 
-Private to the collection. An address may lead to another machine: after a change of DHCP, a mistyped ansible_host, a task that ran on the
-controller. The controller gives each module the machine that the store has for the host. The module compares it with its own before it acts.
+Private to the collection. An address may lead to another machine, for example after a change of
+DHCP, with a mistyped ansible_host, or if a task runs on the controller. The controller gives each
+module the machine of the host in the store. The module compares it with its own machine before it
+acts.
 """
 
 from __future__ import annotations
@@ -26,18 +28,20 @@ MACHINE_ID = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _SETTING = re.compile(r"""^\s*host_uuid\s*=\s*["']([^"']+)["']""", re.MULTILINE)
 
-#: The environment variable with an Expected of the caller, as JSON.
+#: The environment variable with the Expected of the caller, as JSON.
 EXPECTED = "DROVER_EXPECTED_MACHINE"
-#: Verdicts of judge().
+#: The results of judge().
 SAME, OTHER, UNKNOWN = "same", "other", "unknown"
 
 
 class Machine(TypedDict):
     """The machine that a module runs on.
 
-    uuids: of its settings of libvirt, else of its firmware; libvirt takes its host_uuid from there, and makes one up where it finds none.
-    firmware: the uuid of its firmware, or None. machine_id: of its system, or None. read: True if the firmware could be read, so that a
-    missing uuid does not exist. verdict: of judge(), or None where no machine was expected.
+    uuids: the uuids in the settings of libvirt, or else the uuid of the firmware. libvirt's
+    host_uuid comes from there; without one libvirt generates a uuid. firmware: the uuid of the
+    firmware, or None. machine_id: the machine id of the operating system, or None. read: True if
+    the firmware could be read; then a missing uuid does not exist. verdict: the result of judge();
+    None if no machine was expected.
     """
 
     uuids: list[str]
@@ -50,8 +54,9 @@ class Machine(TypedDict):
 class Expected(TypedDict):
     """The machine that the store has for a host.
 
-    host: its name. host_uuids: the uuids of its libvirts. system_uuids, firmware_uuids,
-    machine_ids: of the system that read them. Empty where nothing is known.
+    host: the name of the host. host_uuids: the uuids of the libvirts of the host. system_uuids,
+    firmware_uuids, machine_ids: the values of the operating system that reported them. Unknown
+    values are empty lists.
     """
 
     host: str
@@ -64,7 +69,7 @@ class Expected(TypedDict):
 def is_local(uri: str) -> bool:
     """Return True if the hypervisor behind a URI is on the machine that opens it.
 
-    libvirt's rule: a URI without a host part never leaves the machine.
+    The rule of libvirt: a URI without a host part always means this machine.
     """
     try:
         return not urllib.parse.urlsplit(uri).netloc
@@ -73,12 +78,12 @@ def is_local(uri: str) -> bool:
 
 
 def given() -> str | None:
-    """Return the Expected of this module's caller, as JSON; None if it expects no certain machine."""
+    """Return the Expected of this module's caller, as JSON; None if the caller expects no machine."""
     return os.environ.get(EXPECTED)
 
 
 def here() -> Machine:
-    """Read the identity of this machine: three small files."""
+    """Return the identity of this machine, from small files."""
     uuids = [found for found in map(_setting, SETTINGS) if found]
     firmware = _text(FIRMWARE)
     of_firmware = plain_uuid(firmware or "")
@@ -117,11 +122,11 @@ def judge(expected: Expected, machine: Machine, of_libvirt: Callable[[], str | N
 
 
 def wrong_libvirt(expected: Expected, uri: str, found: str | None) -> str | None:
-    """Return the reason why the libvirt behind a URI of another machine is not a host's, or None.
+    """Return the reason why the libvirt behind a URI does not belong to a host; None if it may.
 
-    The machine that the module runs on says nothing about it.
+    The libvirt is on another machine, so the machine of the module proves nothing.
 
-    :param found: its host_uuid; None if it does not answer.
+    :param found: the host_uuid of the libvirt; None without an answer.
     """
     if found is None or not expected["host_uuids"] or found in expected["host_uuids"]:
         return None
@@ -133,13 +138,13 @@ def wrong_libvirt(expected: Expected, uri: str, found: str | None) -> str | None
 
 
 def described(host_uuids: Iterable[str | None], machine_id: str | None) -> str:
-    """Return the part of a sentence that names a machine."""
+    """Return a part of a sentence that names a machine."""
     named = [f"host_uuid {each}" for each in dict.fromkeys(host_uuids) if each]
     return ", ".join([*named, *([f"machine id {machine_id}"] if machine_id else [])]) or "neither host_uuid nor machine id"
 
 
 def refusal(expected: Expected, machine: Machine, name: str) -> str:
-    """Return the sentence by which a machine refuses a task for another machine.
+    """Return the sentence of a machine that refuses a task for another machine.
 
     :param name: the host name of the machine, or an empty text.
     """
@@ -153,14 +158,14 @@ def refusal(expected: Expected, machine: Machine, name: str) -> str:
 
 
 def replace_command(host: str) -> str:
-    """Return the command for a person to record that the machine of a host was exchanged."""
+    """Return the command that records the replacement of the machine of a host."""
     return f"ansible-playbook drover.compute.host_replace -e drover_host={host}"
 
 
 def read_expected(given: Mapping[str, object]) -> Expected:
     """Return an Expected from data of another process.
 
-    :raises ValueError: it is none.
+    :raises ValueError: the data are no Expected.
     """
     lists = {key: given.get(key, []) for key in ("host_uuids", "system_uuids", "firmware_uuids", "machine_ids")}
     host = given.get("host")
@@ -177,7 +182,7 @@ def read_expected(given: Mapping[str, object]) -> Expected:
 
 
 def read_machine(given: object) -> Machine | None:
-    """Return the Machine that a module has reported; None where it is none."""
+    """Return the Machine in the report of a module; None if the report has none."""
     if not isinstance(given, dict) or not isinstance(given.get("uuids"), list):
         return None
     machine_id, verdict = given.get("machine_id"), given.get("verdict")
@@ -196,8 +201,8 @@ def _setting(path: str) -> str | None:
 
 
 def plain_uuid(text: str) -> str | None:
-    """Return a uuid in libvirt's spelling; None for a uuid of one repeated digit, which libvirt
-    does not accept.
+    """Return a uuid in libvirt's spelling. Return None for other texts, and for a uuid of one
+    repeated digit, because libvirt does not accept such a uuid.
     """
     plain = text.strip().lower()
     return plain if _UUID.fullmatch(plain) and len(set(plain) - {"-"}) > 1 else None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The drivers that libvirt of a host lacks, by the codes of its answers.
+"""The missing drivers of libvirt on a host, detected by the codes of its answers.
 
 Private to the collection.
 
@@ -29,15 +29,13 @@ except ImportError:
 #: Hypervisors that load the drivers for storage and the rest beside their own; others, such as
 #: libvirt's test driver, have them built in.
 _HYPERVISORS = ("QEMU", "LXC", "Xen")
-#: Folders of the programs of daemons.
+#: The folders with the programs of daemons.
 _PROGRAMS = ("/usr/sbin", "/sbin", "/usr/bin")
 _ABSENT = (errno.ENOENT, errno.ECONNREFUSED)
 
 
 def is_missing(error: Exception) -> bool:
-    """Return True if the answer to a call says that its driver is missing, or is a daemon that does
-    not run.
-    """
+    """Return True if the error of a call means a missing driver, or a daemon that does not run."""
     if libvirt is None or not isinstance(error, libvirt.libvirtError):
         return False
     return _is_unsupported(error) or _is_absent(error)
@@ -56,10 +54,10 @@ def _is_absent(error: Any) -> bool:
 
 
 def has_nothing(driver: str, error: Exception) -> bool:
-    """Return True if this machine can have nothing of a driver, by the answer to a call: libvirt
-    has not loaded it, or its daemon is not installed.
+    """Return True if the error of a call proves that this machine has no object of a driver:
+    libvirt has not loaded the driver, or its daemon is not installed.
 
-    A daemon that only does not run may know of pools.
+    An installed daemon that does not run may have pools.
     """
     if not is_missing(error):
         return False
@@ -69,7 +67,7 @@ def has_nothing(driver: str, error: Exception) -> bool:
 
 
 def listed(call: Callable[..., Sequence[Any]], *arguments: Any) -> Sequence[Any]:
-    """Return what a call lists: a host without the driver has nothing of it.
+    """Return the result of a call that lists objects; an empty list for a missing driver.
 
     :raises libvirt.libvirtError: the driver exists and fails to list.
     """
@@ -82,7 +80,8 @@ def listed(call: Callable[..., Sequence[Any]], *arguments: Any) -> Sequence[Any]
 
 
 def read(conn: Any, local: bool) -> dict[str, Any]:
-    """Return the facts ``missing_drivers`` and ``missing_pool_types`` of hypervisor_info, by one call for each driver.
+    """Return the facts ``missing_drivers`` and ``missing_pool_types`` of hypervisor_info, by one
+    call for each driver.
 
     :param local: True if the hypervisor is this machine, so that its distribution is known.
     """
@@ -96,18 +95,22 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
 
 
 def _missing_pool_types(conn: Any, version: int, systems: Iterable[str]) -> dict[str, str] | None:
-    """Return the types of storage pools that libvirt cannot have for lack of a package: type -> package; None where it does not tell."""
+    """Return the types of storage pools that need a missing package: type -> package; None if
+    libvirt does not report the types.
+    """
     try:
         root = parse(conn.getStoragePoolCapabilities(0))
     except (libvirt.libvirtError, AttributeError, ValueError):
-        # Before libvirt 5.2.
+        # libvirt is older than 5.2.
         return None
     names = sorted(each.get("type") or "" for each in root.iter("pool") if each.get("supported") == "no")
     return {name: drivers.package(f"storage-{name}", version, systems) for name in names if name}
 
 
 def _missing(ask: Callable[..., Any], name: str, version: int, systems: Iterable[str]) -> dict[str, str | None] | None:
-    """Return the item of missing_drivers of a driver; None if the driver exists, or does not say."""
+    """Return the item of missing_drivers for a driver; None if the driver exists, or if its state
+    is unknown.
+    """
     driver = drivers.DRIVERS[name]
     try:
         ask(driver.probe, *driver.arguments)
@@ -122,9 +125,13 @@ def _missing(ask: Callable[..., Any], name: str, version: int, systems: Iterable
 
 
 def explain(call: str, error: Exception, host: str, ask: Callable[..., Any], local: bool) -> str | None:
-    """Return better words for a call that failed for lack of a driver, with the package to install; None where it failed for another reason.
+    """Return a better text, with the package to install, for a call that failed because of a
+    missing driver.
 
-    :param call: its name; :param ask: makes another call over the connection, by name.
+    Return None if the call failed for another reason.
+
+    :param call: the name of the call.
+    :param ask: a function that makes another call over the connection, by its name.
     """
     if libvirt is None or not isinstance(error, libvirt.libvirtError):
         return None
@@ -134,7 +141,7 @@ def explain(call: str, error: Exception, host: str, ask: Callable[..., Any], loc
         if not suspects or ask("getType") not in _HYPERVISORS:
             return None
         version, systems = ask("getLibVersion"), system.names() if local else set()
-        # Some calls are newer than the installed libvirt, and their driver exists all the same.
+        # A call may be newer than the installed libvirt. Then its driver is not missing.
         lacking = [each for each in (_missing(ask, name, version, systems) for name in suspects) if each]
     except libvirt.libvirtError:
         return None
@@ -145,9 +152,11 @@ def explain(call: str, error: Exception, host: str, ask: Callable[..., Any], loc
 
 
 def _other_drivers(error: Any) -> Iterable[str]:
-    """Return the drivers that libvirt itself may not have found during a call, as for a guest that starts with a virtual network."""
+    """Return the drivers that libvirt itself may have missed during a call, for example at the
+    start of a guest with a virtual network.
+    """
     if error.get_error_code() == libvirt.VIR_ERR_NO_CONNECT:
-        # The URI without a driver, such as network:///system.
+        # The error has the URI of the missing driver, such as network:///system.
         found = (error.get_str2() or "").partition(":")[0]
         return (found,) if found in drivers.DRIVERS else ()
     return tuple(drivers.DRIVERS) if _is_absent(error) else ()

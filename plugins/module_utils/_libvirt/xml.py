@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reading libvirt's XML, and writing it back: tolerant parsing, units, sets of CPUs.
+"""Functions to read and write libvirt's XML: tolerant parsing, units, sets of CPUs.
 
 Private to the collection.
 """
@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from typing import Any
 from xml.etree.ElementTree import Element
 
-#: Bytes per unit, as https://libvirt.org/formatdomain.html (memory) and formatstorage.html name them.
+#: The bytes per unit. Sources: https://libvirt.org/formatdomain.html (memory) and
+#: formatstorage.html.
 _UNITS = {
     "b": 1,
     "byte": 1,
@@ -41,16 +42,17 @@ _UNITS = {
     "eib": 2**60,
 }
 
-#: Characters that XML 1.0 does not allow, literally or as a character reference.
+#: The characters that XML 1.0 does not allow, neither literally nor as a character reference.
 _FORBIDDEN = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\ufffe\uffff]")
 _FORBIDDEN_REFERENCE = re.compile(r"&#(?:0*(?:[0-8]|1[124-9]|2[0-9]|3[01])|x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F]));")
 
 
 def parse(text: str) -> Element:
-    """Parse a document; characters that XML forbids are replaced rather than fatal.
+    """Parse a document. Replace characters that XML forbids.
 
-    libvirt stores names byte by byte, so that a name may hold what XML may not.
-    Raises ValueError with the parser's words when it is no XML at all.
+    libvirt stores names byte by byte, so a name may have such characters.
+
+    :raises ValueError: the text is no XML; the error has the text of the parser.
     """
     try:
         return ET.fromstring(text)
@@ -74,8 +76,8 @@ def integer(text: object, default: int = 0) -> int:
 
 
 def size_bytes(element: Element | None) -> int:
-    """Return the size an element like ``<memory unit='MiB'>64</memory>`` holds, in bytes; 0 where
-    it is missing or empty.
+    """Return the size in bytes from an element such as ``<memory unit='MiB'>64</memory>``; 0 if the
+    element is missing or empty.
     """
     if element is None or element.text is None:
         return 0
@@ -84,7 +86,7 @@ def size_bytes(element: Element | None) -> int:
 
 
 def child_text(element: Element, path: str, default: str | None = None) -> str | None:
-    """Return the text of the element at ``path``, stripped, or ``default`` when missing or empty."""
+    """Return the stripped text of the element at ``path``; ``default`` if it is missing or empty."""
     found = element.find(path)
     if found is None or found.text is None:
         return default
@@ -92,32 +94,35 @@ def child_text(element: Element, path: str, default: str | None = None) -> str |
 
 
 def child_of(parent: Element, tag: str) -> Element:
-    """Return the first element of that name; make it if there is none."""
+    """Return the first child with a name. Make the child if it is missing."""
     found = parent.find(tag)
     return ET.SubElement(parent, tag) if found is None else found
 
 
 def keep_prefixes(text: str) -> None:
-    """Write each namespace of a document with the prefix that it has there, for people who read the XML."""
+    """Register the prefix of each namespace of a document, so that written XML has the same
+    prefixes for readers.
+    """
     found = ET.iterparse(io.BytesIO(text.encode("utf-8", "replace")), events=("start-ns",))
     try:
         for _dummy, (prefix, uri) in found:
             if prefix and not re.fullmatch(r"ns\d+", prefix):
                 ET.register_namespace(prefix, uri)
     except ET.ParseError:
-        # parse() accepts such text; then the prefixes are made up, which libvirt does not mind.
+        # parse() accepts such a text. ElementTree then generates the prefixes, and libvirt accepts
+        # these.
         return
 
 
 def pci_address(element: Any) -> str:
-    """Return ``0000:3b:00.1`` from an ``<address domain= bus= slot= function=>`` element, or a dict
-    alike.
+    """Return ``0000:3b:00.1`` from an ``<address domain= bus= slot= function=>`` element, or from a
+    dict with these keys.
     """
     return "{:04x}:{:02x}:{:02x}.{:x}".format(*(integer(element.get(key, "0")) for key in ("domain", "bus", "slot", "function")))
 
 
 def parse_cpu_set(text: str | None) -> list[int]:
-    """Convert ``'0-2,8'`` to ``[0, 1, 2, 8]`` (libvirt's cpuset syntax, ``^n`` takes one out)."""
+    """Convert ``'0-2,8'`` to ``[0, 1, 2, 8]`` (libvirt's cpuset syntax; ``^n`` removes a number)."""
     chosen = set()
     for part in str(text or "").split(","):
         part = part.strip()
