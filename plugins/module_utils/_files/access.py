@@ -42,17 +42,16 @@ KEPT = 8
 #: The greatest number of links in a path, the same as in the kernel.
 LINKS = 40
 
-#: Children that wait for work; the silent places, each with the end of the time during which it is
-#: left alone.
+#: The children that wait for work; the silent places, each with the time of the next look.
 _IDLE: list[Child] = []
 _SILENT: dict[str, float] = {}
 
 
 class Unresponsive(Problem):
-    """A file system did not answer in time; the text says which path was looked at.
+    """The error for a file system that did not answer in time. The text has the path of the look.
 
-    ``place`` does not answer: it is a mount point, or a single file. ``path`` is the path with its
-    links followed as far as they could be read.
+    ``place`` is the silent mount point, or a single silent file. ``path`` is the path after all
+    links that could be read.
     """
 
     def __init__(self, message: str, place: str | None = None, path: str | None = None) -> None:
@@ -66,7 +65,7 @@ class Unresponsive(Problem):
 def call(function: Callable[..., Any], *args: Any, limit: float | None = None) -> Any:
     """Return the result of ``function(*args)``, or raise its exception here.
 
-    The child calls it, so it may change files but nothing of this process.
+    The function runs in a child process. It can change files, but nothing in this process.
 
     :param limit: the time limit in seconds; None for LIMIT.
     :raises Unresponsive: the function takes longer, or a file system on its path was silent a short
@@ -114,7 +113,7 @@ def open_regular(path: str) -> BinaryIO:
 
 
 def _answers(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limit: float, fresh: bool = False) -> list[tuple[bool, Any]]:
-    """Return the answers of :func:`call_each`, up to the first that does not come in time.
+    """Return the answers of :func:`call_each`, up to the first late one.
 
     :param fresh: True to use only a new child.
     """

@@ -2,12 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The cache of images of one hypervisor: a file gets its name when its checksum is right, and is
-removed when nothing needs it.
+"""The cache of images of one hypervisor. A file gets its name after its checksum is verified. A
+file without users is removed.
 
-Private to the collection. The name of a file of the cache is its checksum, in the folder _base of
-the instances, as in Nova. Beside it is a note that this collection has made it. While it is brought
-it has another name, with a lock; a run that was killed is continued.
+Private to the collection. The name of a file is its checksum. As in Nova, the file is in the folder
+_base below the folder of instances. A note beside the file records that this collection has made
+it. An incomplete file has a temporary name and a lock. The next run continues the work of a killed
+run.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _PART = re.compile(re.escape(ownership.TEMPORARY) + r"image-([0-9a-f]{64}|[0-9a-
 #: The name of a file from the controller, in the folder of instances.
 _UPLOAD = re.compile(re.escape(ownership.TEMPORARY) + r"upload-[0-9a-f-]{36}")
 
-#: Seconds without a new instance of a file after which the file may be removed: Nova's
+#: The least seconds without a new instance of a file before its removal. Nova:
 #: remove_unused_original_minimum_age_seconds.
 UNUSED = 86400
 
@@ -54,8 +55,10 @@ ANSWER = 30
 
 
 class Unfinished(Exception):
-    """The time of this call is over. ``size``: bytes so far. ``total``: the bytes of the whole,
-    None if they are not known.
+    """The error at the end of the time of a call.
+
+    ``size``: the bytes so far. ``total``: the bytes of the whole image; None if the size is
+    unknown.
     """
 
     def __init__(self, size: int, total: int | None) -> None:
@@ -139,9 +142,9 @@ class CachedImage:
         :param peer: the libvirt URI of another hypervisor.
         :param seconds: the time of this call. A source that cannot be read in parts is read to its
             end.
-        :returns: False if another call has brought it in the same time.
+        :returns: False if another call has brought the image in the meantime.
         :raises Unfinished: the time is over.
-        :raises ImageProblem: it cannot be brought, or is not what its checksum says.
+        :raises ImageProblem: the image cannot be brought, or its checksum is wrong.
         """
         deadline = time.monotonic() + seconds
         try:
@@ -379,11 +382,12 @@ def _sync(folder: str) -> None:
 
 
 class Cleaning:
-    """The removal of the files of a cache that this collection has made and that nothing needs.
+    """The removal of unused files of a cache that this collection has made.
 
     :param conn: libvirt of this host.
     :param folder: the folder of instances.
-    :param elsewhere: the needs and possible needs of other hosts, see _needs.elsewhere_of().
+    :param elsewhere: the needs and possible needs of other hosts, see elsewhere_of() in
+        _ownership.needs.
     :ivar kept: files that stay, dicts path and reason.
     """
 
@@ -394,7 +398,7 @@ class Cleaning:
         self._own: ownership.Ownership | None = None
 
     def sort_out(self) -> list[str]:
-        """Find the files to remove; return their paths. The others are in ``kept``."""
+        """Return the paths of the files to remove. Put the other files into ``kept``."""
         candidates, self._parts, self.kept = [], [], []
         for folder, of_the_moment in ((self._above, _UPLOAD), (self._folder, _PART)):
             parts = [os.path.join(folder, name) for name in _names(folder) if of_the_moment.fullmatch(name)]

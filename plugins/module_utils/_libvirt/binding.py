@@ -76,9 +76,10 @@ class LibvirtProblem(Problem):
 
 
 class LibvirtSilent(*((LibvirtProblem, libvirt.libvirtError) if libvirt else (LibvirtProblem,))):  # type: ignore[misc]  # without libvirt too
-    """libvirt did not answer in time, and nothing more is sent over that connection.
+    """The error for a libvirt that did not answer in time. Nothing more is sent over its
+    connection.
 
-    It is a libvirtError too, like a broken connection, so the same code handles both.
+    The class is also a libvirtError, so code for a broken connection handles this error too.
     """
 
     def __init__(self, message: str) -> None:
@@ -102,10 +103,11 @@ def missing_binding_message() -> str:
 
 
 def require_binding(module: AnsibleModule) -> None:
-    """Make sure that libvirt's binding is there; try the system's Python before giving up.
+    """Check for libvirt's binding. If it is missing, try the Python of the system.
 
-    Ansible may run modules with a Python of a virtual environment, and distributions ship no
-    binding for it. Does not return in that case: the module runs again under the system's Python.
+    Ansible may run modules with a Python of a virtual environment, and distributions have no
+    binding for that Python. Then the module runs again under the Python of the system, and the
+    function does not return.
     """
     if libvirt is not None:
         return
@@ -280,12 +282,14 @@ def opened_again(uri: str, opening: Callable[[], Any]) -> Any:
 
 
 def open_connection(uri: str, keepalive: bool = False, seconds: float | None = None) -> Limited:
-    """Open ``uri`` within so many seconds (CONNECT_TIMEOUT by default) and return the connection,
-    with a time limit on all its calls (:class:`Limited`).
+    """Open ``uri`` and return the connection with a time limit on all its calls
+    (:class:`Limited`).
 
-    With ``keepalive`` a peer that goes silent makes calls fail after about 25 seconds (needs
-    :func:`start_event_loop`). Raises
-    :class:`LibvirtProblem`.
+    :param keepalive: True to let calls fail about 25 seconds after the peer became silent. This
+        requires
+        :func:`start_event_loop`.
+    :param seconds: the time limit to open the connection; None for CONNECT_TIMEOUT.
+    :raises LibvirtProblem: the connection cannot be opened.
     """
     if libvirt is None:
         raise LibvirtProblem(missing_binding_message())

@@ -19,8 +19,8 @@ from .._files.limits import Late, is_limited, within
 #: The time limit of a call in seconds.
 CALL_TIMEOUT = 60
 
-#: Calls that may take longer, or need no limit (0: they only read data of this process). None is
-#: for as long as it takes: a migration is watched from the side.
+#: The calls with another limit. 0: the call needs no limit, because it only reads data of this
+#: process. None: the call has no limit, because another thread watches the migration.
 CALL_TIMEOUTS = {
     "name": 0,
     "UUIDString": 0,
@@ -79,8 +79,8 @@ BY_PIECES = ("sendAll", "sparseSendAll")
 #: libvirt refuses these calls while it makes a volume of the same pool for another call. A refused
 #: call has changed nothing.
 POOL_CALLS = ("createXML", "createXMLFrom", "refresh")
-#: Seconds that a call waits for the end of that work, the same if the pool is not active (it may be
-#: starting), and between two tries.
+#: The seconds that a call waits for the end of that work, the seconds that it waits for an inactive
+#: pool (the pool may be starting), and the seconds between two tries.
 POOL_PATIENCE, POOL_STARTS, POOL_PAUSE = 60, 3, 0.25
 
 
@@ -90,9 +90,9 @@ class Line:
     :param host: the name of the host of the libvirt.
     :param error: the exception class for a call without an answer in time; it takes a sentence.
     :param classes: the classes of the objects that libvirt returns.
-    :param busy: a function that returns True if an exception may mean that a storage pool is busy.
+    :param busy: a function that returns True if an exception may mean a busy storage pool.
     :param kept: a function that wraps another one so that its exceptions keep libvirt's error, see
-        _libvirt.
+        _kept() in binding.
     :param explain: a function that returns a better text for the failure of a call than libvirt's
         text, or None. Its arguments are the name of the call, the exception, the host, and a
         function that makes another call.
@@ -198,7 +198,8 @@ class Limited:
     """An object of libvirt with a time limit on all its calls, and on all calls of the objects that
     it returns.
 
-    After one that did not answer in time nothing more is sent, and each raises the same error at
+    After a call without an answer in time nothing more is sent, and each later call raises the same
+    error at
     once.
     """
 

@@ -22,18 +22,19 @@ from typing import Any, NamedTuple
 
 #: The first version of libvirt with a package for each driver on Debian.
 _DEBIAN_SPLITS = 10_006_000
-#: Types of pools that had separate packages in Debian before.
+#: The types of pools with a separate package in Debian also before that version.
 _DEBIAN_ALWAYS_SPLIT = ("gluster", "iscsi-direct", "rbd", "zfs")
-#: Types of pools that the driver of storage itself has.
+#: The types of pools in the storage driver itself.
 _IN_STORAGE = ("dir", "fs", "netfs")
 
 
 class Driver(NamedTuple):
     """A driver of libvirt.
 
-    :param probe: the cheapest call that it answers, with the arguments; :param calls: of
-        connections, all that need it.
-    :param lost: the functions that do not work on a host without it.
+    :param probe: the cheapest call that needs the driver.
+    :param arguments: the arguments of that call.
+    :param calls: a pattern for all calls of a connection that need the driver.
+    :param lost: the functions that do not work on a host without the driver.
     """
 
     probe: str
@@ -94,11 +95,11 @@ DRIVERS: Mapping[str, Driver] = {
 
 
 def package(name: str, version: int, systems: Iterable[str]) -> str:
-    """Return the package that has a driver, such as storage or storage-rbd, or the packages of all
-    distributions where it is not known which it is.
+    """Return the package of a driver, such as storage or storage-rbd. For an unknown distribution
+    return the packages of all distributions.
 
-    :param version: the version of libvirt there; :param systems: the host's distribution, and the
-        distributions that it is like.
+    :param version: the version of libvirt on the host.
+    :param systems: the distribution of the host, and similar distributions.
     """
     pools = name.partition("storage-")[2]
     plain = "storage" if pools in _IN_STORAGE else name
@@ -114,12 +115,12 @@ def package(name: str, version: int, systems: Iterable[str]) -> str:
 
 
 def what(driver: str) -> str:
-    """Return the clause that a host has no driver, with the consequence."""
+    """Return a clause about a missing driver of a host and the consequence."""
     return f"its libvirt has no {driver} driver: {DRIVERS[driver].lost}"
 
 
 def remedy(missing: Mapping[str, Any]) -> str:
-    """Return what to do about an item of missing_drivers."""
+    """Return the advice for an item of missing_drivers."""
     if missing["daemon"]:
         return f"Install {missing['package']} there, and start it: systemctl enable --now {missing['daemon']}.socket"
     return f"Install {missing['package']} there, and restart libvirtd (its guests run on)"

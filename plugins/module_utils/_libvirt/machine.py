@@ -18,8 +18,8 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypedDict
 
-#: The files for an administrator's uuid of the host in libvirt. libvirt prefers it to the uuid of
-#: the firmware.
+#: The configuration files of libvirt, which may have a uuid of the host. libvirt prefers this uuid
+#: to the uuid of the firmware.
 SETTINGS = ("/etc/libvirt/libvirtd.conf", "/etc/libvirt/virtqemud.conf")
 #: The uuid of the firmware; only root can read it.
 FIRMWARE = "/sys/class/dmi/id/product_uuid"
@@ -101,11 +101,11 @@ def here() -> Machine:
 
 
 def judge(expected: Expected, machine: Machine, of_libvirt: Callable[[], str | None] = lambda: None) -> str:
-    """Compare a machine with the one that is expected: SAME, OTHER or UNKNOWN.
+    """Compare a machine with the expected machine. Return SAME, OTHER or UNKNOWN.
 
-    :param of_libvirt: reads the host_uuid of the libvirt that the caller means, or returns None. It
-        is called only if the files do not decide: on a host that is reached by a URI the module
-        runs on another machine, and the settings may have changed since the start of libvirt.
+    :param of_libvirt: a function that returns the host_uuid of the caller's libvirt, or None. It is
+        called only if the files do not decide. Reasons: a module for a host with a URI runs on
+        another machine, and the settings may have changed since the start of libvirt.
     """
     known = {*expected["host_uuids"], *expected["system_uuids"]}
     if known.intersection(machine["uuids"]):

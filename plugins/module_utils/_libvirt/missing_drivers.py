@@ -6,8 +6,8 @@
 
 Private to the collection.
 
-A driver that is missing answers VIR_ERR_NO_SUPPORT. With split daemons each driver is a daemon, and
-if its socket is missing, libvirt reports VIR_ERR_SYSTEM_ERROR of VIR_FROM_RPC with the errno.
+For a missing driver libvirt reports VIR_ERR_NO_SUPPORT. With split daemons each driver is a daemon,
+and if its socket is missing, libvirt reports VIR_ERR_SYSTEM_ERROR of VIR_FROM_RPC with the errno.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ try:
 except ImportError:
     libvirt = None
 
-#: Hypervisors that load the drivers for storage and the rest beside their own; others, such as
-#: libvirt's test driver, have them built in.
+#: The hypervisors with separate drivers for storage and other objects. Other hypervisors, such as
+#: libvirt's test driver, have these drivers built in.
 _HYPERVISORS = ("QEMU", "LXC", "Xen")
 #: The folders with the programs of daemons.
 _PROGRAMS = ("/usr/sbin", "/sbin", "/usr/bin")
