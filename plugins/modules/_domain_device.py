@@ -199,7 +199,7 @@ GROWTH_SPEC = {"target": {"type": "str", "required": True}, "size_gb": {"type": 
 
 
 class Change:
-    """One run of the module."""
+    """The work of one run of the module."""
 
     def __init__(self, module: AnsibleModule, conn: Any) -> None:
         self.module, self.conn, self.params = module, conn, module.params
@@ -254,7 +254,7 @@ class Change:
         return result
 
     def _refuse(self, domain: Any) -> None:
-        """Refuse a domain if its devices cannot be changed for good."""
+        """Refuse a domain if a change of its devices would not last."""
         name = f"{domain.name()} on {host_name()}"
         if not domain.isPersistent():
             raise LibvirtProblem(f"{name} is transient: libvirt forgets it once it is off. Define it there first.")
@@ -298,10 +298,10 @@ def _predicted(device: Attachable, forms: Forms, absent: bool) -> Forms:
 
 
 def _foretell(facts: dict[str, Any], tag: str, config: Element, shown: Mapping[str, Any] | None) -> None:
-    """Give the facts of a domain the devices that it will have.
+    """Change the devices in the facts of a domain to the devices after the change.
 
-    :param tag: disk or interface.
-    :param shown: the facts of the device that comes.
+    :param tag: ``disk`` or ``interface``.
+    :param shown: the facts of the new device.
     """
     key = {"disk": "disks", "interface": "interfaces"}[tag]
     known = [*facts[key], *([shown] if shown is not None else [])]

@@ -185,12 +185,12 @@ from ansible_collections.drover.compute.plugins.module_utils._orders import orde
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 from ansible_collections.drover.compute.plugins.module_utils._storage.shared_storage import read_mounts
 
-#: Seconds to wait for another call that works on the domain.
+#: The seconds to wait for another call that works on the domain.
 PATIENCE = 60
 
 
 class Change:
-    """One run of the module."""
+    """The work of one run of the module."""
 
     def __init__(self, module: AnsibleModule, conn: Any) -> None:
         self.module, self.conn, self.params = module, conn, module.params
@@ -204,7 +204,8 @@ class Change:
             return self._run(self._find())
         notes, word = Records(), moves.abort_word(self.params["target"])
         if self.aborts:
-            # A call that copies the disk of a guest that is off has the lock until it reads this.
+            # A call that copies the disk of a guest that is off has the lock until it reads this
+            # file.
             notes.ask_abort(uuid, word)
         try:
             patience = max(min(self.params["timeout"], PATIENCE), orders.LEAST_PATIENCE)
@@ -241,9 +242,9 @@ class Change:
         return result
 
     def is_open(self) -> bool | None:
-        """Return True if a move is unfinished; None if this is not known."""
+        """Return True if a move is unfinished; None if this is unknown."""
         try:
-            # Another call may work on it.
+            # Another call may work on the domain.
             domain = self.domain or power.find(self.conn, uuid=self.params["uuid"])
             return domain is not None and records.read(domain) is not None
         except (LibvirtProblem, libvirt.libvirtError):

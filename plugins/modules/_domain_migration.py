@@ -273,8 +273,8 @@ def _begin(
     records: Records,
     most: int | None,
 ) -> bool:
-    """Start moves, abort others, and look after moves with a dead worker; return True if something
-    changed.
+    """Start moves, abort other moves, and care for moves with a dead worker. Return True if
+    anything changed.
     """
     # Here, as a call that only follows need not compile it.
     from ansible_collections.drover.compute.plugins.module_utils._migration import control
@@ -332,7 +332,7 @@ def main() -> None:
         else:
             orphans = following.orphans(followed, records)
             if started or orphans:
-                # Processes first: libvirt must not have been touched when they are made.
+                # Make the processes first, before any call to libvirt.
                 changed = _begin(moves, unwanted, orphans, uri, records, most)
             news = following.News(module.params["news_within"], waiting)
             wait, until = module.params["wait"], module.params["until"]

@@ -111,13 +111,15 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding im
 from ansible_collections.drover.compute.plugins.module_utils._orders import orders
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 
-#: The elements of the metadata that are the policy for moves.
+#: The elements of the metadata with the policy for moves.
 POLICY = ("move", "on_drain", "priority", "migration")
 DOMAIN_SPEC = {"uuid": {"type": "str", "required": True}, "name": {"type": "str"}}
 
 
 def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Work on one domain and return its entry of the result, with lines that show it before and after."""
+    """Work on one domain and return its entry of the result, with lines that show it before and
+    after.
+    """
     answer: dict[str, Any] = {**wanted, "changed": False, "status": "done", "message": "", "labels": {}, "domain": None}
     answer.update(before=[], after=[])
     name = wanted["name"] or wanted["uuid"]
@@ -159,7 +161,8 @@ def _change(domain: Any, given: dict[str, Any], answer: dict[str, Any], check_mo
             f"{domain.name()} on {host_name()} has its memory saved, and would start with the metadata that it had then: start it, or drop the "
             "image with virsh managedsave-remove"
         )
-    # The definition first: what failed half way is then still seen in the running domain.
+    # Change the definition first. After a partial failure the running domain still shows the
+    # difference.
     for place in reversed(places):
         for _place, name, text in [step for step in steps if step[0] == place]:
             answer["changed"] = True
@@ -193,7 +196,9 @@ def _label_steps(domain: Any, places: list[int], changes: dict[str, Any], answer
 
 
 def _policy_steps(domain: Any, places: list[int], policy: dict[str, Any], answer: dict[str, Any]) -> list[tuple[int, str, str]]:
-    """Return (place, element, text) wherever a text of the policy differs; an empty one is removed."""
+    """Return (place, element, text) of each place with a different text of the policy. An empty
+    text removes the element.
+    """
     steps = []
     for name, value in policy.items():
         text = "" if value is None else str(value)
@@ -209,7 +214,7 @@ def _word(value: bool) -> str:
 
 
 def _difference(answers: list[dict[str, Any]]) -> dict[str, str]:
-    """Return the domains before and after, a line for each thing that was given."""
+    """Return the domains before and after the change, one line for each given setting."""
     return {
         key: "".join(f"{each['name'] or each['uuid']}: {line}\n" for each in answers for line in each[key]) for key in ("before", "after")
     }

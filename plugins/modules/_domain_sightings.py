@@ -85,7 +85,7 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import bin
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration import checks
 
-#: Seconds between two tries to reach a libvirt that is restarting.
+#: The seconds between two tries to reach a libvirt that restarts.
 AGAIN = 0.5
 
 
@@ -105,7 +105,7 @@ def _sightings(uri: str, given: dict[str, Any]) -> tuple[list[dict[str, str]], d
 
 
 def _patiently(uri: str, given: dict[str, Any]) -> tuple[list[dict[str, str]], dict[str, str]]:
-    """Look, and look again if libvirt is restarted during the look."""
+    """Read the domains. Read them again if libvirt restarts during the read."""
     deadline = time.monotonic() + given["patience"]
     while True:
         try:
@@ -135,7 +135,7 @@ def main() -> None:
     binding.require_binding(module)
     with module.failures():
         found = [_patiently(uri, given) for uri in given["uris"]]
-    # A thing counts as present if one of the host's libvirts has it.
+    # A network or bridge counts as present if one of the host's libvirts has it.
     lacking = {name: why for name, why in found[0][1].items() if all(name in each for _domains, each in found)} if found else {}
     module.exit_json(changed=False, domains=[each for domains, _lacking in found for each in domains], lacking=lacking)
 

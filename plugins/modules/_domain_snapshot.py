@@ -148,7 +148,7 @@ def _find(conn: Any, uuid: str, name: str | None) -> Any:
 
 
 def _run(module: AnsibleModule, conn: Any, steps: _snapshot_steps.Steps) -> dict[str, Any]:
-    """Carry it out and return the result of the module."""
+    """Bring the snapshot to its state and return the result of the module."""
     given = module.params
     uuid, name, state = given["uuid"], given["name"], given["state"]
     alone: Any = contextlib.nullcontext()
@@ -157,7 +157,7 @@ def _run(module: AnsibleModule, conn: Any, steps: _snapshot_steps.Steps) -> dict
     with alone:
         steps.domain = _find(conn, uuid, name)
         if state is not None and not module.check_mode:
-            # A move that was cut off has taken the records from libvirt.
+            # An interrupted move may have taken the records from libvirt.
             records.give_back(steps.domain)
         before = _snapshots.read(steps.domain)
         changed = steps.carry_out(state, before) if state is not None else False

@@ -181,7 +181,7 @@ def _of_kinds(module: AnsibleModule) -> Iterator[None]:
 
 
 def bring(module: AnsibleModule) -> dict[str, Any]:
-    """Bring the image, for as long as this call may take."""
+    """Bring the image into the cache, within the time of this call."""
     given = module.params
     cached = CachedImage(given["folder"], given["name"], given["checksum"])
     if cached.is_there():
@@ -206,7 +206,7 @@ def bring(module: AnsibleModule) -> dict[str, Any]:
 
 
 def clean(module: AnsibleModule, conn: Any) -> dict[str, Any]:
-    """Remove what nothing needs."""
+    """Remove the unused files of the cache."""
     cleaning = Cleaning(conn, module.params["folder"], module.params["used_elsewhere"])
     removed = cleaning.sort_out()
     if not module.check_mode:

@@ -200,7 +200,7 @@ def main() -> None:
 
 
 def _key(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
-    """Return the key of the account and the host keys; make the key where there is none."""
+    """Return the key of the account and the host keys. Make a missing key."""
     host_keys = trust.read_host_keys()
     public, missing = trust.own_key(folder)
     if not missing:
@@ -238,7 +238,7 @@ def _present(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
 
 
 def _absent(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
-    """Remove lines of hosts; nothing else, no key either: others may use it."""
+    """Remove the lines of hosts. Keep everything else, also the key: other programs may use it."""
     removed: dict[str, int] = {}
 
     def without(text: str) -> str:
@@ -297,7 +297,9 @@ def _make_folder(module: AnsibleModule, folder: str) -> None:
 
 
 def _replace(module: AnsibleModule, path: str, text: str) -> None:
-    """Replace a file in one step; it keeps its mode and owner, and a new one is for its owner alone."""
+    """Replace a file in one step. The file keeps its mode and owner. Only its owner can read a new
+    file.
+    """
     is_new = not os.path.exists(path)
     descriptor, temporary = tempfile.mkstemp(dir=module.tmpdir)
     with os.fdopen(descriptor, "wb") as file:

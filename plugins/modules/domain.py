@@ -336,7 +336,9 @@ SEED_SPEC = {
 
 
 class Stopped(Problem):
-    """The module was ended by a signal; it first removes the files and the domain that it has created."""
+    """The error for a module that a signal ends. It first removes the files and the domain that it
+    has created.
+    """
 
 
 class DomainChange:
@@ -355,7 +357,8 @@ class DomainChange:
         self.defined_here = False
         # True if a change was made and not undone.
         self.begun = False
-        # True if the domain is on this hypervisor after a failure, read while no other call could work on it; None if unknown.
+        # True if the domain is on this hypervisor after a failure, read while no other call could
+        # work on it; None if unknown.
         self.left: bool | None = None
         self._needs: Needs | None = None
         self._unfinished: Unfinished | None = None
@@ -405,7 +408,7 @@ class DomainChange:
         return text, own or wanted_uuid, parsed["name"]
 
     def find(self) -> Any:
-        """Find the domain, or None.
+        """Return the domain; None if it does not exist.
 
         :raises LibvirtProblem: another domain has its uuid or name.
         """
@@ -437,8 +440,8 @@ class DomainChange:
             except (LibvirtProblem, images.ImageProblem, Stopped, libvirt.libvirtError) as exc:
                 self.left = self._is_left()
                 if self.params["state"] == "absent" and not self.begun and self.left is False and _is_no_domain(exc):
-                    # It was removed after it was found: by an earlier run that Ansible gave up, or
-                    # by a person.
+                    # The domain was removed after the look, by an earlier run that Ansible gave up
+                    # or by the operator.
                     return self._run()
                 raise
 
@@ -458,7 +461,7 @@ class DomainChange:
         return orders.alone(Records(), uuid, self.name or uuid, max(self.params["timeout"], orders.LEAST_PATIENCE))
 
     def _is_left(self) -> bool | None:
-        """Tell if the domain is on this hypervisor; None if libvirt does not answer."""
+        """Return True if the domain is on this hypervisor; None if libvirt does not answer."""
         try:
             return any(
                 found.UUIDString() == self.uuid or (self.uuid is None and found.name() == self.name)
@@ -629,7 +632,9 @@ class DomainChange:
         return make
 
     def _refuse_used_device(self, place: tuple[str, str]) -> None:
-        """Refuse a volume that is a block device which another domain names, even if there is none yet."""
+        """Refuse a volume that is a block device if another domain names it, even if the device
+        does not exist yet.
+        """
         try:
             device = block_volumes.device_of(self.conn, *place)
             user = device and self._needs_of_others().user(device, look(device))
@@ -653,7 +658,7 @@ class DomainChange:
         return ownership.Candidate("/".join(place), by_use=True, volume=place)
 
     def _clone_volume(self, place: tuple[str, str], disk: dict[str, Any], image: str, digits: str) -> ownership.Candidate:
-        """Make a volume as a clone of its image, or an empty one, into which the image is copied."""
+        """Make a volume as a clone of its image, or make an empty volume for a copy of the image."""
         file = disk["backing_file"]
         try:
             source = rbd_images.bring(self.conn, place[0], digits, file, image, images.image_info(self.module, file)["virtual-size"])
@@ -671,7 +676,7 @@ class DomainChange:
         if self._unfinished is not None and self._is_clone(place):
             if rbd_images.finish(self.conn, *place, disk["size_gb"]):
                 return ownership.Candidate("/".join(place), by_use=True, volume=place)
-            # From here on it is no clone with all of its data.
+            # From here on the volume is no clone with all its data.
             self._unfinished.begin(place)
         volumes.fill(self.conn, *place, disk["backing_file"], image)
         return ownership.Candidate("/".join(place), by_use=True, volume=place)
@@ -695,7 +700,9 @@ class DomainChange:
             self.links[path] = sighting.real
 
     def _refuse_written(self, disk: dict[str, Any]) -> None:
-        """Refuse a backing image that another domain writes to, because that would destroy the new disk."""
+        """Refuse a backing image that another domain writes to, because these writes would destroy
+        the new disk.
+        """
         image = disk["backing_file"]
         try:
             writer = self._needs_of_others().writer(image)
@@ -708,7 +715,9 @@ class DomainChange:
             )
 
     def _refuse_links(self) -> None:
-        """Refuse symbolic links, because the caller has not checked if another hypervisor uses their real files."""
+        """Refuse symbolic links, because the caller has not checked if another hypervisor uses
+        their real files.
+        """
         if self.links:
             what = ", ".join(f"{path} is {real}" for path, real in sorted(self.links.items()))
             raise images.ImageProblem(f"On {host_name()} {what}, and whether another hypervisor uses that was not looked up.")
@@ -744,7 +753,9 @@ class DomainChange:
             )
 
     def _refuse_other_names(self, path: str) -> None:
-        """Refuse a file that has another name (hard link): a guest of any host may use it by that."""
+        """Refuse a file with another name (hard link), because a guest of any host may use the file
+        by that name.
+        """
         status = look(path).status
         if status is not None and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
             raise images.ImageProblem(
@@ -761,7 +772,9 @@ class DomainChange:
             raise LibvirtProblem(f"{self.name or self.uuid} cannot be built: {'; '.join(missing)}.")
 
     def _refuse_old_variables(self) -> None:
-        """Refuse to start a new domain with the UEFI variables of an earlier one, which libvirt takes by the name of the domain."""
+        """Refuse to start a new domain with the UEFI variables of an earlier domain. libvirt finds
+        this file by the name of the domain.
+        """
         text = self._definition()
         path = nvram_path(text, self.local and binding.is_system(self.conn)) if nvram_path(text) is None else None
         if path is not None and os.path.lexists(path):
@@ -818,7 +831,9 @@ class DomainChange:
             raise exc
 
     def _note_files_of_start(self, domain: Any) -> None:
-        """Note missing UEFI variables and logs of consoles, which the first start will create, as created by this call."""
+        """Record missing UEFI variables and logs of consoles as created by this call, because the
+        first start creates them.
+        """
         if not self.local:
             return
         text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
@@ -827,7 +842,9 @@ class DomainChange:
                 self._made.append(ownership.Candidate(path, by_use=True))
 
     def _undo(self, domain: Any, is_new: bool) -> list[str]:
-        """Remove all that this call created, the last first; return descriptions of the rest."""
+        """Remove all objects that this call has created, the last first. Return descriptions of the
+        rest.
+        """
         if self.defined_here and domain is not None:
             try:
                 if domain.isActive():
@@ -875,7 +892,8 @@ class DomainChange:
                 raise
         self.begun = True
         own.sort_out()
-        # Before the definition, so that after a run was killed the next one still finds the domain.
+        # Do this before the definition is removed, so that the next run after a killed run still
+        # finds the domain.
         try:
             own.remove()
         except OSError as exc:
@@ -883,7 +901,7 @@ class DomainChange:
         self.removed_files = own.removed
         self.kept_files = own.kept + self._images_behind(facts, own.kept) + copies
         for each in _mdevs.remove(self.conn, mdevs, self.uuid):
-            # Discovery shows it as free, and the next instance gets it.
+            # Discovery shows the device as free, and the next instance gets it.
             self.module.warn(f"The mediated device {each['uuid']} of {self.name} stays on {host_name()}: {each['reason']}.")
         try:
             if persistent:
@@ -894,9 +912,10 @@ class DomainChange:
         return True, None
 
     def _copies_left(self, domain: Any) -> list[dict[str, str]]:
-        """Return the copy that a move of a disk has made on another host: the domain is the last that names it.
+        """Return the copy that a move of a disk has made on another host. Only this domain still
+        names the copy.
 
-        :raises LibvirtProblem: the move was begun here, and has not ended.
+        :raises LibvirtProblem: the move was begun on this host and has not ended.
         """
         record = disk_moves.read(domain)
         if record is None:
@@ -915,9 +934,10 @@ class DomainChange:
         )
 
     def _images_behind(self, facts: Mapping[str, Any], named: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
-        """Return the images that the disks which go are backed by, in the folders of these disks, as after a snapshot.
+        """Return the backing files of the removed disks in the folders of these disks, for example
+        after a snapshot.
 
-        :param named: the files that are named already.
+        :param named: the files that the result already names.
         """
         found = {each["path"]: "" for each in named}
         for disk in facts["disks"]:
@@ -1009,7 +1029,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _stopped_by_term() -> Iterator[None]:
-    """Raise Stopped at SIGTERM, as long as this lasts."""
+    """Raise Stopped at SIGTERM during the ``with`` block."""
     try:
         previous = signal.signal(signal.SIGTERM, _on_term)
     except ValueError:

@@ -141,7 +141,7 @@ DOMAIN_SPEC = {"uuid": {"type": "str", "required": True}, "name": {"type": "str"
 
 
 def _reached(domain: Any, given: dict[str, Any]) -> bool:
-    """Tell if the domain is in the requested state."""
+    """Return True if the domain is in the requested state."""
     if given["state"] == "running":
         return power.state_of(domain) in ("running", "blocked")
     return given["state"] == "stopped" and not domain.isActive()
@@ -255,7 +255,7 @@ def main() -> None:
         each["uuid"] = binding.domain_uuid(module, each["uuid"], "done")
     binding.require_binding(module)
     if given["state"] == "rebooted":
-        # Before the connection is opened, because otherwise it has no events.
+        # Start the loop before the connection is opened. Otherwise the connection has no events.
         binding.start_event_loop()
     with module.hypervisor() as conn, ThreadPoolExecutor(given["at_once"]) as pool:
         answers = list(pool.map(lambda each: _act(conn, each, given, module.check_mode), given["domains"]))

@@ -510,10 +510,10 @@ from ansible_collections.drover.compute.plugins.module_utils._host.module import
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
 from ansible_collections.drover.compute.plugins.module_utils._migration import reach, trust
 
-#: Seconds that all of it may take.
+#: The time limit of the whole read in seconds.
 READ_TIMEOUT = 120
 
-#: Seconds that the look at SSH's files may take; a home folder may be on storage that hangs.
+#: The time limit in seconds of the look at SSH's files. A home folder may be on storage that hangs.
 LOOK_TIMEOUT = 10
 
 
@@ -570,7 +570,7 @@ def main() -> None:
 
 
 def _look_at_trust(module: AnsibleModule, host: str, peers: list[dict[str, Any]]) -> None:
-    """Warn of hosts that SSH here cannot reach."""
+    """Warn of hosts that SSH of this host cannot reach."""
     reached_by = [each for each in peers if each["uri"]]
     try:
         missing = within(LOOK_TIMEOUT, lambda: reach.look_at_all(reached_by))
