@@ -14,7 +14,7 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - The step of the playbook C(drover.compute.instance_disk_move). Run it on localhost. It takes the lease of the host.
-  - The guest runs on meanwhile. If it is off, the disk is copied while it stays off.
+  - The guest continues to run. If it is off, the disk is copied while it stays off.
   - If the run is killed, run it again, which goes on.
 options:
   instance:
@@ -78,7 +78,7 @@ uuid:
   type: str
   sample: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01
 status:
-  description: What became of it, V(moved), V(unchanged), V(aborted), or V(none) if there was nothing to abort; in check mode, what would.
+  description: The result, V(moved), V(unchanged), V(aborted), or V(none) if there was nothing to abort; in check mode, what would.
   returned: success
   type: str
   sample: moved

@@ -12,7 +12,7 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - Private to the role P(drover.compute.drain#role), whose tasks C(backup) call it.
-  - Lets libvirt copy each disk that a running domain writes to, as it is at one moment, into a new qcow2 file. The guest goes on meanwhile. The
+  - Lets libvirt copy each disk that a running domain writes to, as it is at one moment, into a new qcow2 file. The guest continues to run. The
     copy is as after a loss of power.
   - A copy has the uuid of its domain, the target of the disk and the time in its name. No file is ever overwritten. A copy that is not complete
     is removed, at the latest by the next run.

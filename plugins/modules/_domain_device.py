@@ -87,7 +87,7 @@ options:
         description: The name of the drive in the domain, such as V(sda).
         type: str
   growth:
-    description: A disk that is to be larger. Of a running guest it grows while the guest runs. It is never made smaller.
+    description: A disk to enlarge. Of a running guest it grows while the guest runs. It is never made smaller.
     type: dict
     suboptions:
       target:

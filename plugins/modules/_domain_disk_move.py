@@ -15,9 +15,9 @@ description:
   - While the guest runs, libvirt copies the disk and switches over. Each call waits for O(wait) seconds at most, and returns with RV(status=copying)
     if the copy is not complete. The copy goes on between the calls. Of a guest that is off, the disk is copied in one call.
   - The image behind a disk stays where it is, and is behind the copy too. If it is no file, or with O(whole), the copy has all data.
-  - What is made is recorded in the metadata of the domain before it is made. A call that finds the record goes on.
-  - In a storage pool of the type C(rbd), C(logical) or C(zfs) the copy is a raw volume, whose name begins with the uuid of the domain, and has all data.
-    A disk comes into Ceph or out of it only while the guest runs.
+  - The metadata of the domain record each new file before it is made. A call that finds the record goes on.
+  - In a storage pool of the type C(rbd), C(logical) or C(zfs) the copy is a raw volume, whose name begins with the uuid of the domain, and
+    has all data. A disk comes into Ceph or out of it only while the guest runs.
   - No file or volume is overwritten. The old one is removed if it is the domain's and no one else needs it. Otherwise it stays, see RV(kept).
 options:
   uuid:
@@ -126,7 +126,7 @@ pool:
   type: str
   sample: /srv/fast
 percent:
-  description: How much is copied.
+  description: The amount of copied data.
   returned: success
   type: int
   sample: 40

@@ -13,10 +13,10 @@ author:
 description:
   - The step of M(drover.compute.instance_snapshot) on a hypervisor.
   - A new snapshot is external and has no memory. The image of each disk that the guest writes to stays as it is, and the guest writes to a new
-    image over it. The agent of the guest, if there is one, freezes the file systems meanwhile.
+    image over it. The agent of the guest, if there is one, freezes the file systems during the snapshot.
   - To delete an external snapshot, the image over it is merged into it. libvirt does that while the guest runs, qemu-img while it is off. A
     merge that is cut off can be repeated, as the upper image has its content until the end.
-  - To revert to an external snapshot, the domain gets new, empty images over those of the snapshot. The images that it had are kept.
+  - To revert to an external snapshot, the domain gets new, empty images above the images of the snapshot. The images that it had are kept.
   - libvirt itself deletes internal snapshots and reverts to them.
   - A file is removed only if it was merged, or was discarded by O(discard), and if nothing else needs it.
 options:

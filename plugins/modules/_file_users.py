@@ -21,10 +21,10 @@ options:
     elements: str
     default: [qemu:///system]
   uuid:
-    description: The domain whose own needs do not count.
+    description: The uuid of the domain to leave out.
     type: str
   paths:
-    description: Files of this hypervisor, whose names are returned.
+    description: Files of this hypervisor. The module returns their names.
     type: list
     elements: str
     default: []

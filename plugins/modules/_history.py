@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: _history
-short_description: Keep what the fleet has and uses today
+short_description: Record the capacity and the use of the fleet today
 author:
   - The drover.compute authors (@drover-compute)
 description:
@@ -56,8 +56,8 @@ day:
   sample: 20782
 unseen_arrivals:
   description:
-    - Hosts that show an instance which the store has on another host, where it is not any more. Somebody has moved it by hand, and its new host
-      was read before its old one. Another look at the new host records it there.
+    - Hosts that show an instance which the store has on another host, where it is not any more. An operator has moved it by hand, and
+      discovery read its new host before its old one. Another look at the new host records it there.
   returned: success
   type: list
   elements: str

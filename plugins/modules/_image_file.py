@@ -88,7 +88,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 image:
-  description: The file of the image. The file is there if RV(done) is true.
+  description: The file of the image. The file exists if RV(done) is true.
   returned: O(state=present)
   type: str
   sample: /var/lib/libvirt/images/_base/85b9b87f5e6bf3d5e6c3f1d3c5d1d4a7b5c4b2e9a1f0c3d2e5f4a7b6c9d8e1f0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: _pool_contents
-short_description: Tell what is in a storage pool, and which domains need it
+short_description: Return the content of a storage pool, and the domains that need it
 author:
   - The drover.compute authors (@drover-compute)
 description:
@@ -58,7 +58,7 @@ others:
   elements: dict
   sample: [{path: /srv/fast/notes.txt, reason: null}]
 doubts:
-  description: What is not known of the needs of domains, in words. The pool may then be needed although RV(needed) is empty.
+  description: Sentences about unknown needs of domains. The pool may then be needed although RV(needed) is empty.
   returned: success
   type: list
   elements: str

@@ -20,7 +20,7 @@ options:
     type: str
     required: true
   reported:
-    description: The uuid that the driver tells, such as that of the domain of an outer libvirt. Without it nothing is compared.
+    description: The uuid from the driver, such as that of the domain of an outer libvirt. Without it nothing is compared.
     type: str
     default: ''
   uuid:

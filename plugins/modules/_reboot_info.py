@@ -44,7 +44,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 needed:
-  description: Whether a reboot is needed. Null if it cannot be told.
+  description: Whether a reboot is needed. Null if it is unknown.
   returned: success
   type: bool
 message:

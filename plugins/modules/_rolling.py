@@ -86,7 +86,7 @@ options:
     type: bool
     default: false
   blocked:
-    description: What happens if a host cannot be emptied. V(fail) stops before anything is changed, V(skip) leaves the host out.
+    description: The action if a host cannot be emptied. V(fail) stops before anything is changed, V(skip) leaves the host out.
     type: str
     choices: [fail, skip]
     default: fail
@@ -95,7 +95,7 @@ options:
     type: bool
     default: false
   restart:
-    description: Discard the recorded state of an earlier run and begin anew.
+    description: Discard the recorded state of an earlier run and start again.
     type: bool
     default: false
   reason:
@@ -104,7 +104,7 @@ options:
     default: rolling maintenance
   spare_hosts:
     description:
-      - How many further hosts may fail while a batch is down, so that the capacity still suffices for their instances.
+      - The number of further hosts that may fail while a batch is down, with enough capacity left for their instances.
       - The variable C(drover_rolling_spare_hosts) sets it too.
     type: int
     default: 0
@@ -180,7 +180,7 @@ unread:
   returned: O(state=looked)
   type: str
 needed:
-  description: Whether it needs a reboot. Null if that cannot be told.
+  description: Whether it needs a reboot. Null if it is unknown.
   returned: O(state=looked)
   type: bool
 why:

@@ -42,7 +42,7 @@ options:
     type: bool
     default: false
   refused:
-    description: The host answers over SSH or TCP and lets nobody in.
+    description: The host answers over SSH or TCP and accepts no login.
     type: bool
     default: false
   refusal:

@@ -68,7 +68,7 @@ capacity:
   elements: dict
   contains:
     name: {description: The name of the flavor or request., type: str, returned: always, sample: small}
-    total: {description: How many more fit., type: int, returned: always, sample: 41}
+    total: {description: The number of further instances that fit., type: int, returned: always, sample: 41}
     short:
       description: The resource class that runs out first on most of the nodes. Null if no node passes the host filters.
       type: str
@@ -82,7 +82,7 @@ capacity:
       contains:
         host: {description: The host., type: str, returned: always, sample: kvm1}
         node: {description: The compute node., type: str, returned: always, sample: kvm1}
-        count: {description: How many more fit there., type: int, returned: always, sample: 14}
+        count: {description: The number of further instances that fit there., type: int, returned: always, sample: 14}
         short:
           description: The class that runs out first. Null if the node is rejected.
           type: str
@@ -104,8 +104,8 @@ capacity:
         survives: {description: All its instances fit on the other hosts., type: bool, returned: always, sample: true}
 growth:
   description:
-    - When resource classes are full, the first one first, by a line through what was allocated on the last 60 days (least squares). At least 7 of these
-      days must have had a discovery. Classes that do not grow, or are full in more than two years, are left out.
+    - When resource classes are full, the first one first, by a line through what was allocated on the last 60 days (least squares). At
+      least 7 of these days must have had a discovery. Classes that do not grow, or are full in more than two years, are left out.
   returned: success
   type: list
   elements: dict
@@ -115,7 +115,7 @@ growth:
     days: {description: The number of days from today on., type: int, returned: always, sample: 43}
     first: {description: "The first day of the line, counted from 1970.", type: int, returned: always, sample: 20727}
     last: {description: Its last day., type: int, returned: always, sample: 20782}
-    per_day: {description: "How much more is allocated each day, in the unit of the class.", type: float, returned: always, sample: 12288.0}
+    per_day: {description: "The additional allocation per day, in the unit of the class.", type: float, returned: always, sample: 12288.0}
 lines:
   description: The counts as lines of text for people.
   returned: success

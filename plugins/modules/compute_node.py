@@ -40,7 +40,8 @@ options:
         C(cpu_info), C(stats) and C(metrics) (mappings of name to value), C(num_io_ops), C(failed_builds), for shared storage C(pools)
         (a list of mappings with name, path and shared_id as M(drover.compute.hypervisor_info) has them), for pinning and passthrough
         C(numa_cells) and C(pci_devices) as that module has them, and any
-        option of this module that is about one node. Instead of the figures, C(hypervisor) takes the whole facts of M(drover.compute.hypervisor_info).
+        option of this module that is about one node. Instead of the figures, C(hypervisor) takes the whole facts of
+        M(drover.compute.hypervisor_info).
       - Give all nodes of each named host. With an empty list and O(host), that host has no nodes any more. It is
         removed from the store, unless an instance or an open migration has allocations there.
     type: list
@@ -85,7 +86,7 @@ options:
     default: 0
   cpu_allocation_ratio:
     description:
-      - How many vCPUs one CPU may serve. Without it the stored ratio stays; a new node has 4.0.
+      - The number of vCPUs that one CPU may serve. Without it the stored ratio stays; a new node has 4.0.
     type: float
   ram_allocation_ratio:
     description:
@@ -201,8 +202,7 @@ options:
   shared_block_devices:
     description:
       - Paths of block devices that mean the same device on all hosts that declare them, as patterns such as V(/dev/mapper/san-*).
-      - A device with a worldwide name (WWID) is recognised without it. A device whose path is declared on both hosts counts as the same
-        without proof.
+      - A device with a worldwide name (WWID) is recognised without it. A device with a path that both hosts declare counts as the same without proof.
     type: list
     elements: str
   storage_pools:
@@ -319,12 +319,12 @@ machines:
   type: dict
   sample: {before: host_uuid 4c4c4544-0038-3010-8052-b4c04f4d4d32, after: host_uuid 4c4c4544-0044-4710-8054-b8c04f4d4d32}
 nodes:
-  description: How many compute nodes were recorded.
+  description: The number of recorded compute nodes.
   returned: success
   type: int
   sample: 1
 instances:
-  description: How many domains they have.
+  description: The number of domains on these compute nodes.
   returned: success
   type: int
   sample: 1

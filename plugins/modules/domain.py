@@ -17,10 +17,10 @@ description:
   - A domain is identified by its uuid. A domain that is already defined is not defined again, and its disks are
     not changed.
   - No file is ever overwritten. An existing disk, left by a killed run, is accepted if its
-    format, size and backing file are as requested and it has no data; a seed if its content is the same. A path that another domain
-    uses is refused, even if no file is there.
-  - It looks at its own hypervisor only. If somebody has taken the domain to another host, O(state=running) starts it a second time. For an instance
-    of the store use M(drover.compute.instance), which reads the other hosts first and refuses then.
+    format, size and backing file are as requested and it has no data; a seed if its content is the same. A path that another domain uses is
+    refused, even if no file exists there.
+  - It looks at its own hypervisor only. If an operator has moved the domain to another host, O(state=running) starts it a second time. For
+    an instance of the store use M(drover.compute.instance), which reads the other hosts first and refuses then.
 options:
   name:
     description:
@@ -61,8 +61,8 @@ options:
         type: str
       volume:
         description:
-          - The name of the volume in O(disks[].pool), in which O(disks[].backing_file) is copied. In a pool of the type C(rbd) it is a clone, if that is
-            a file of the cache of images. It begins with the uuid of the domain and a V(-), which proves whose it is.
+          - The name of the volume in O(disks[].pool), in which O(disks[].backing_file) is copied. In a pool of the type C(rbd) it is a
+            clone, if that is a file of the cache of images. It begins with the uuid of the domain and a V(-), which proves the owner.
         type: str
       size_gb:
         description: The virtual size in GiB; by default that of O(disks[].backing_file).

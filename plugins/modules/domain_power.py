@@ -53,7 +53,7 @@ options:
     type: int
     default: 60
   at_once:
-    description: How many domains are changed at the same time.
+    description: The number of domains that are changed at the same time.
     type: int
     default: 8
 extends_documentation_fragment:

@@ -33,8 +33,8 @@ options:
   host:
     description:
       - The host to empty, by its name in the inventory; or several, as a list or as V(kvm1,kvm2). Required without O(pool).
-      - With O(pool), the hosts whose own pool is meant. By default it is emptied on all hosts that have it. A pool that hosts share is emptied for all
-        of them.
+      - With O(pool), the hosts whose own pool is meant. By default it is emptied on all hosts that have it. A pool that hosts share is
+        emptied for all of them.
     type: list
     elements: str
     default: []
@@ -51,9 +51,9 @@ options:
     default: drained by drover.compute
   unmovable:
     description:
-      - What happens to instances that cannot move. V(fail) stops before anything is changed, on all hosts. V(skip) leaves them running; then
+      - The action for instances that cannot move. V(fail) stops before anything is changed, on all hosts. V(skip) leaves them running; then
         their host stays disabled and is not set to maintenance. V(shutdown) shuts them down cleanly after the others have moved.
-      - A host that does not answer, or that has a move whose end is not known, stops V(fail) too. With V(skip) and V(shutdown) it is disabled
+      - A host that does not answer, or that has a move with an unknown end, stops V(fail) too. With V(skip) and V(shutdown) it is disabled
         like the others, and left alone.
       - With O(pool) V(skip) moves all disks that can move, and then fails, as the pool is not empty. V(shutdown) is refused.
     type: str
@@ -65,7 +65,7 @@ options:
     default: 3
   extra_moves:
     description:
-      - How many instances of other hosts may move to make room, if the host cannot be emptied otherwise.
+      - The number of instances of other hosts that may move to make room, if the host cannot be emptied otherwise.
       - The variable C(drover_extra_moves) sets it too.
     type: int
     default: 0
@@ -119,7 +119,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 hosts:
-  description: What became of each host. The result of a failure has it too.
+  description: The result for each host. The result of a failure has it too.
   returned: always
   type: list
   elements: dict

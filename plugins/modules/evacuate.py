@@ -86,7 +86,7 @@ options:
     type: bool
     default: false
   rounds:
-    description: How many destinations to try for an instance that does not start.
+    description: The number of destinations to try for an instance that does not start.
     type: int
     default: 3
   max_evacuations:

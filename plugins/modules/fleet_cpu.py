@@ -9,12 +9,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fleet_cpu
-short_description: Show the CPU of the fleet, or make it anew
+short_description: Show the CPU of the fleet, or compute it again
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - The CPU of the fleet is what instances have whose definition says C(cpu) V(fleet). It has the features that all hosts of a group have, so
+  - Instances with C(cpu) V(fleet) in their definition have the CPU of the fleet. It has the features that all hosts of a group have, so
     that each of these hosts can run each of these instances. A group is the hosts with the same vendor of CPU, architecture, domain type and
     cell, also those that are disabled.
   - The first such instance of a group makes it. libvirt of a host with the oldest QEMU of the group determines it
@@ -23,7 +23,7 @@ description:
 options:
   renew:
     description:
-      - Make each CPU anew, of the hosts that the group has now. One whose group has no host any more is forgotten.
+      - Compute each CPU again, from the present hosts of the group. One whose group has no host any more is forgotten.
       - Instances that are there keep the CPU that they have.
     type: bool
     default: false
@@ -91,7 +91,7 @@ cpus:
       type: dict
       returned: always
       sample: {vme: require}
-    hosts: {description: The hosts of which it was made., type: list, elements: str, returned: always, sample: [kvm1, kvm2]}
+    hosts: {description: The hosts from which it was computed., type: list, elements: str, returned: always, sample: [kvm1, kvm2]}
     lacking:
       description: Hosts of the group that lack features of it, with these features. Instances with this CPU cannot run there.
       type: dict

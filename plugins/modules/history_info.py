@@ -22,7 +22,7 @@ description:
     passwords in addresses are masked.
 options:
   instances:
-    description: Only these instances, by name or uuid; also those that are gone.
+    description: Only these instances, by name or uuid; also removed ones.
     type: list
     elements: str
     default: []

@@ -71,7 +71,8 @@ hosts:
   elements: dict
   contains:
     host: {description: Its name in the inventory., type: str, returned: always, sample: kvm1}
-    state: {description: "C(up), C(down), or C(unreported) if the host reports none of its compute nodes any more.", type: str, returned: always, sample: up}
+    state: {description: "C(up), C(down), or C(unreported) if the host reports none of its compute nodes any more.", type: str, returned:
+    always, sample: up}
     status: {description: C(enabled) or C(disabled)., type: str, returned: always, sample: enabled}
     maintenance: {description: True if it is in maintenance., type: bool, returned: always, sample: false}
     forced_down: {description: True if it was forced down., type: bool, returned: always, sample: false}
@@ -82,7 +83,7 @@ hosts:
     last_seen_up_iso: {description: "The same time in ISO 8601, or null.", type: str, returned: always, sample: "2026-11-22T08:48:34Z"}
     labels: {description: Its labels., type: dict, returned: always, sample: {rack: "7"}}
     zones: {description: Its availability zones., type: list, elements: str, returned: O(capacity=true), sample: [az1]}
-    instances: {description: How many instances are on it., type: int, returned: O(capacity=true), sample: 1}
+    instances: {description: The number of instances on it., type: int, returned: O(capacity=true), sample: 1}
     nodes: {description: Its compute nodes with their own figures., type: list, elements: dict, returned: O(capacity=true),
       sample: [{node: kvm1, uri: 'qemu:///system', reported: true, hypervisor_type: QEMU, instances: 2, vcpus: 16, vcpus_used: 2,
       vcpus_capacity: 64, vcpus_free: 62}]}

@@ -55,8 +55,8 @@ options:
     default: []
   migration_trust:
     description:
-      - Look whether SSH here has a key, and knows the host keys of other hypervisors, as migrations to them need it. A warning names what is
-        missing. Only files of this host are read; no connection is made. So a key that another host refuses is not seen. The playbook
+      - Look whether SSH here has a key, and knows the host keys of other hypervisors, as migrations to them need it. A warning names the
+        missing parts. Only files of this host are read; no connection is made. So a key that another host refuses is not seen. The playbook
         C(drover.compute.migration_trust) connects.
       - It looks for the account that the module runs as.
     type: dict

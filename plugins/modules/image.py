@@ -27,7 +27,7 @@ options:
     choices: [present, absent]
     default: present
   source:
-    description: Where the image comes from, a URL or a path.
+    description: The source of the image, a URL or a path.
     type: str
   checksum:
     description: Of the source, C(sha256:) or C(sha512:) and the digits.
@@ -66,7 +66,7 @@ image:
   contains:
     uuid: {description: Its uuid., type: str, returned: always, sample: 71747e21-eed8-44bc-ad09-5fff1572dcd2}
     name: {description: Its name., type: str, returned: always, sample: debian-12-arm64}
-    source: {description: Where it comes from., type: str, returned: always, sample: https://example.com/debian-12-arm64.qcow2}
+    source: {description: The source of the image., type: str, returned: always, sample: https://example.com/debian-12-arm64.qcow2}
     checksum: {description: Of the source., type: str, returned: always, sample: 'sha256:0123'}
     disk_format: {description: The format of its file., type: str, returned: always, sample: qcow2}
     properties: {description: Its properties., type: dict, returned: always, sample: {'hw_architecture': aarch64}}

@@ -14,7 +14,7 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Brings instances that the store has to a state, wherever they are. Run it on localhost.
+  - Brings instances of the store to a state, on any host. Run it on localhost.
   - It works host after host, and takes the lease of each. A failure on one host does not stop the work on the others.
   - In a play on a hypervisor it works on the instances of that host only, and takes no lease. There take the lease first with
     M(drover.compute.lease).
@@ -137,7 +137,7 @@ instances:
     kept_disks: {description: "The files that were kept, each with C(path) and C(reason).", type: list, elements: dict,
       returned: when O(state=absent), sample: [{path: /srv/clone, reason: clone on kvm2 uses it}]}
 gone:
-  description: Those that were removed, each with C(uuid) and C(name), and the names of those that the store did not have.
+  description: The removed instances, each with C(uuid) and C(name), and the names that the store did not have.
   returned: when O(state=absent) and the task runs on localhost, after a failure too
   type: list
   elements: raw

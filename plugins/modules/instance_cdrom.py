@@ -14,7 +14,7 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Inserts an image file as a medium, or ejects it, in the running instance and in its definition alike, on whichever host the instance is. If
+  - Inserts an image file as a medium, or ejects it, in the running instance and in its definition, on any host. If
     the instance is off, its definition is changed. Run it on localhost. It takes the lease of the host.
   - A medium goes into an empty drive. A drive with another medium is only used if O(target) names it. An instance without a drive gets one on
     the bus C(sata) while it is off. A running guest gets no drive.

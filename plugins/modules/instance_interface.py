@@ -14,7 +14,7 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Brings a network interface to a state in the running instance and in its definition alike, on whichever host the instance is. If the
+  - Brings a network interface to a state in the running instance and in its definition, on any host. If the
     instance is off, its definition is changed. Run it on localhost. It takes the lease of the host.
   - Its MAC address identifies an interface. Without O(mac), an instance that has an interface in O(network) or O(bridge) is left as it is. For a
     second interface there, give O(mac).

@@ -14,7 +14,7 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Changes the labels of instances that the store has, wherever they are. Run it on localhost. The option C(selector) of other modules, and
+  - Changes the labels of instances of the store, on any host. Run it on localhost. The option C(selector) of other modules, and
     the variable C(drover_selector) of playbooks, select instances by their labels.
   - The labels are in the metadata of the domain, of the running guest and of its definition. They stay after a shutdown, go with a migration,
     and a discovery with a new store finds them again.

@@ -14,17 +14,17 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Works on instances that the store has, wherever they are, one after the other. Run it on localhost. It takes the lease of each host.
+  - Works on instances of the store, on any host, one after the other. Run it on localhost. It takes the lease of each host.
   - A snapshot is external and of the disks alone. Each disk that the guest writes to gets a new image over the one that it had, in the same folder
     and with the uuid of the instance in its name. The memory is not saved.
-  - If the agent of the guest answers, it freezes the file systems during the snapshot, and the snapshot is quiesced. Otherwise it is crash-consistent, as
-    after a loss of power, and the result says why.
+  - If the agent of the guest answers, it freezes the file systems during the snapshot, and the snapshot is quiesced. Otherwise it is
+    crash-consistent, as after a loss of power, and the result says why.
   - The deletion of a snapshot merges the later writes into the image below. The guest loses nothing, and may run during the merge.
-  - To revert to a snapshot drops what was written since. The instance must be off, and the snapshot must be its newest.
+  - To revert to a snapshot drops all later writes. The instance must be off, and the snapshot must be its newest.
   - Internal snapshots, which libvirt keeps in the image, are not made. Existing ones are listed, deleted and reverted to.
   - An instance with snapshots is not moved to another host. Delete its snapshots first.
-  - A failure says if anything was done. If the run or the host is lost before the end, run the same task again, which finds out and goes on. Until then
-    the instance is not started, stopped, moved, resized or restarted elsewhere.
+  - A failure says if anything was done. If the run or the host is lost before the end, run the same task again, which finds out and goes
+    on. Until then the instance is not started, stopped, moved, resized or restarted elsewhere.
 options:
   state:
     description:
@@ -136,7 +136,7 @@ instances:
       sample: crash
     consistency_reason: {description: Why it is V(crash)., type: str, returned: always, sample: the guest is paused}
     removed_files: {description: Images that were removed., type: list, elements: str, returned: always, sample: [/srv/web1.qcow2]}
-    kept_files: {description: "Images that are no longer used and were kept, each with path and reason.", type: list, elements: dict,
+    kept_files: {description: "Unused images that were kept, each with path and reason.", type: list, elements: dict,
       returned: always, sample: [{path: /srv/web1.qcow2, reason: the domain clone uses it}]}
 table:
   description: The snapshots as lines for a terminal.

@@ -87,7 +87,7 @@ plan:
         name: {description: The name of the instance., type: str, returned: always, sample: db1}
         host: {description: Its host., type: str, returned: always, sample: kvm1}
         reason: {description: Why it cannot move., type: str, returned: always, sample: it has snapshots}
-        way_out: {description: What would let it move., type: str, returned: always, sample: Delete its snapshots.}
+        way_out: {description: The change that would let it move., type: str, returned: always, sample: Delete its snapshots.}
         keep_running: {description: Whether a shutdown would lose something of it., type: bool, returned: always, sample: false}
     seconds: {description: The expected duration in seconds., type: float, returned: always, sample: 42.5}
     waves: {description: The number of waves., type: int, returned: always, sample: 1}

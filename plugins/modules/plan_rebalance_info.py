@@ -68,8 +68,8 @@ plan:
         name: {description: Its name., type: str, returned: always, sample: web1}
         from_host: {description: Its host., type: str, returned: always, sample: kvm1}
         host: {description: Its destination., type: str, returned: always, sample: kvm2}
-        gain: {description: How much the move improves the score., type: float, returned: always, sample: 0.05}
-    reason: {description: Why there are no more moves., type: str, returned: always, sample: no other move gains enough}
+        gain: {description: The improvement of the score by the move., type: float, returned: always, sample: 0.05}
+    reason: {description: The reason why there are no more moves., type: str, returned: always, sample: no other move gains enough}
     cooling: {description: Names of the instances that were moved too recently., type: list, elements: str, returned: always, sample: [db1]}
     seconds: {description: The expected duration in seconds., type: float, returned: always, sample: 12.0}
     waves: {description: The number of waves., type: int, returned: always, sample: 1}

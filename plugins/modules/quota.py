@@ -32,7 +32,7 @@ options:
     choices: [present, absent]
     default: present
   instances:
-    description: How many instances the project may have. V(-1) removes the limit.
+    description: The number of instances that the project may have. V(-1) removes the limit.
     type: raw
   cores:
     description: How many CPUs its instances may have together, shared (C(VCPU)) and dedicated (C(PCPU)). V(-1) removes the limit.

@@ -14,8 +14,8 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Returns the projects that have an instance or a quota. For each it has the limits and what is in use. What is in use is what
-    M(drover.compute.quota) counts.
+  - Returns the projects that have an instance or a quota. It has the limits and the use of each project. The use is counted in the same way
+    as by M(drover.compute.quota).
 options:
   project:
     description: Show this project only.

@@ -17,7 +17,7 @@ description:
   - Writes one HTML page that needs no other file and loads nothing. It shows hosts, a heat map, zones and aggregates, shared pools,
     instances, migrations over time, decisions of the scheduler with their reasons, power actions, and the effect of the loss of a host.
   - It reads only the store. The playbook drover.compute.discover brings the store up to date.
-  - The page begins with the age of what it shows. It has the commands that help with hosts and instances that need attention, and a search.
+  - The page begins with the age of its data. It has the commands that help with hosts and instances that need attention, and a search.
   - The page is written in every run, so its time is always that of the last run. If nothing but times differs, the task reports no
     change.
   - The file is replaced as a whole. A new file has the mode 0600, because it shows the host of each instance. An existing file
@@ -116,7 +116,8 @@ summary:
       returned: always, sample: 190464}
     disk_gb: {description: The same in GiB., type: int, returned: always, sample: 3000}
 table:
-  description: A summary as lines of plain text, with the age of the figures, the hosts that need attention, the fullest hosts and the newest decisions.
+  description: A summary as lines of plain text, with the age of the figures, the hosts that need attention, the fullest hosts and the
+    newest decisions.
   returned: success
   type: list
   elements: str

@@ -35,11 +35,11 @@ options:
     choices: [affinity, anti-affinity, soft-affinity, soft-anti-affinity]
   max_server_per_host:
     description:
-      - How many members one host may have, by default 1. Only with O(policy=anti-affinity).
+      - The number of members that one host may have, by default 1. Only with O(policy=anti-affinity).
     type: int
   max_moving:
     description:
-      - How many members may move at the same time, over all runs. Further moves wait.
+      - The number of members that may move at the same time, over all runs. Further moves wait.
       - Unlike the policy it may change. V(0) removes the limit; without this option it does not change.
     type: int
 extends_documentation_fragment:
@@ -70,6 +70,6 @@ server_group:
     uuid: {description: Its uuid., type: str, returned: always, sample: 4d792177-a572-4313-922a-3c603010f18c}
     name: {description: Its name., type: str, returned: always, sample: web}
     policy: {description: Its policy., type: str, returned: always, sample: anti-affinity}
-    max_server_per_host: {description: How many members one host may have., type: int, returned: always, sample: 2}
-    max_moving: {description: How many members may move at the same time., type: int, returned: always, sample: 1}
+    max_server_per_host: {description: The number of members that one host may have., type: int, returned: always, sample: 2}
+    max_moving: {description: The number of members that may move at the same time., type: int, returned: always, sample: 1}
 """

@@ -30,8 +30,8 @@ options:
         (C(count), and the keys of a node of M(drover.compute.compute_node), such as C(vcpus), C(memory_mb), C(local_gb) and C(availability_zone)).
         C(name) names them.
       - C(remove_hosts) empties hosts as a drain does, and takes them away. C(maintenance) empties them and leaves them disabled.
-      - C(lose_hosts) takes hosts away as if they had died. Their instances start elsewhere where there is room; whether other hosts see their disks is
-        not looked at.
+      - C(lose_hosts) takes hosts away as if they had died. Their instances start elsewhere where there is room; whether other hosts see
+        their disks is not looked at.
       - These three take names of hosts, or a mapping with C(hosts), C(aggregate) or C(availability_zone).
       - C(add_instances) places instances. It takes a request as in the lookup P(drover.compute.schedule#lookup), such as C(flavor) and C(count), or a
         definition with disks, networks and hardware as the role P(drover.compute.place#role) takes it, or a list of these.
@@ -93,7 +93,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 simulation:
-  description: What the changes would do. Not with O(replay).
+  description: The effect of the changes. Not with O(replay).
   returned: without O(replay)
   type: dict
   contains:
@@ -118,7 +118,8 @@ simulation:
       description:
         - The fleet before the changes. C(hosts), C(taking) (hosts that take instances), C(instances), C(totals) (C(zone), C(resource_class),
           C(capacity), C(used) and C(free), in the unit of the class), C(unbearable) (hosts of which not all instances fit on the others, each lost
-          alone), C(capacity) (as the lookup P(drover.compute.capacity#lookup) gives it) and C(score) (of the load, 0 is even; null with O(max_moves=0)).
+          alone), C(capacity) (as the lookup P(drover.compute.capacity#lookup) gives it) and C(score) (of the load, 0 is even; null with
+          O(max_moves=0)).
       type: dict
       returned: always
       sample: {hosts: 3, taking: 3, instances: 6, unbearable: [], score: 0.263}
@@ -127,17 +128,18 @@ simulation:
       type: dict
       returned: always
       sample: {hosts: 2, taking: 2, instances: 6, unbearable: [], score: 0.031}
-    moves: {description: How many instances a rebalance would move after the changes. Null without such a plan., type: int, returned: always, sample: 4}
+    moves: {description: The number of instances that a rebalance would move after the changes. Null without such a plan., type: int,
+    returned: always, sample: 4}
     score: {description: The score of the load after these moves. 0 is even., type: float, returned: always, sample: 0.021}
     placed: {description: New instances that have a host., type: int, returned: always, sample: 0}
     moved: {description: Instances that are on another host., type: int, returned: always, sample: 7}
     left_out: {description: Instances without a place., type: int, returned: always, sample: 0}
 replay:
-  description: What another policy would have decided.
+  description: The decisions of another policy.
   returned: with O(replay)
   type: dict
   contains:
-    decided: {description: How many decisions were decided again., type: int, returned: always, sample: 240}
+    decided: {description: The number of repeated decisions., type: int, returned: always, sample: 240}
     skipped: {description: Decisions of which the instance is gone., type: int, returned: always, sample: 12}
     elsewhere:
       description: Instances that would be elsewhere, each with C(uuid), C(name), C(host) (where it was placed) and C(would) (where it would be).

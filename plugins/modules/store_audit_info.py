@@ -112,7 +112,7 @@ counts:
   type: dict
   sample: {allocation_missing: 1}
 checked:
-  description: How many hosts, instances and allocations the audit checked. An allocation is an amount of one resource class.
+  description: The numbers of hosts, instances and allocations that the audit checked. An allocation is an amount of one resource class.
   returned: success
   type: dict
   sample: {hosts: 12, instances: 333, allocations: 999}

@@ -19,7 +19,7 @@ description:
   - If a move cannot be ended, the host is still brought back. If an instance does not start, the others are still started; the
     task fails and names it, and the next undrain tries again.
   - A host that cannot be brought back does not keep the others from it. The task fails in the end and names it.
-  - With O(pool) it brings a storage pool back instead, which then gets new disks again. What was reserved of it before the drain is reserved again.
+  - With O(pool) it brings a storage pool back instead, which then gets new disks again. The reservations from before the drain are restored.
     Disks that moved stay where they are.
   - It runs on the controller, takes the lease of each host for its turn, and reaches it as a delegated task would.
   - The playbook C(drover.compute.undrain) and the task file C(undrain) of the role P(drover.compute.drain#role) call this module.
