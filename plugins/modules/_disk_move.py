@@ -30,7 +30,7 @@ options:
     type: str
     default: ''
   state:
-    description: V(moved) moves it. V(aborted) gives up an unfinished move, of whichever run; the disk stays the old file.
+    description: V(moved) moves it. V(aborted) gives up an unfinished move of any run; the disk stays the old file.
     type: str
     choices: [moved, aborted]
     default: moved

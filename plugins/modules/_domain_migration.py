@@ -157,7 +157,7 @@ moves:
       that is not known, or if C(elapsed_s) is not the time of the copying, such as after a shutdown by O(start[].on_timeout).
     - With O(check=true) and in check mode the keys are C(uuid), C(name), C(destination), C(ok), C(would_start), C(storage), C(message),
       C(source_state), C(destination_state), C(copies_disk_mib), the MiB of its files that would be copied, and C(copied_disks), those of each
-      disk by its target. C(bindings) is what holds the domain at its host whatever the destination, as in M(drover.compute.hypervisor_info).
+      disk by its target. C(bindings) is what holds the domain at its host for every destination, as in M(drover.compute.hypervisor_info).
   returned: success
   type: list
   elements: dict

@@ -89,7 +89,7 @@ capacity:
           returned: always
           sample: MEMORY_MB
         rejected_by:
-          description: The host filter, or the limit of the request, that rejects the node whatever is on it. Null if none does.
+          description: The host filter, or the limit of the request, that rejects the node even if it is empty. Null if none does.
           type: str
           returned: always
           sample: ComputeFilter
